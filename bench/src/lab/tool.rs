@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! How is a network tool called, and what does its failure tell the user to do?
+
+use std::io::{self, Write};
+use std::process::{Command, Stdio};
+
+/// Why a lab could not be built or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// The kernel refused to make namespaces.
+    #[error(
+        "the kernel refuses a network namespace ({0}).\n\
+         As root this works as it is. Without root, user namespaces must be allowed: \
+         `sysctl kernel.unprivileged_userns_clone=1` (Debian), \
+         `sysctl kernel.apparmor_restrict_unprivileged_userns=0` (Ubuntu 24.04), \
+         `sysctl user.max_user_namespaces=10000`. \
+         In a container start it with `docker run --privileged` \
+         (or `--cap-add NET_ADMIN --cap-add SYS_ADMIN --security-opt seccomp=unconfined --security-opt apparmor=unconfined`)."
+    )]
+    NotPermitted(#[source] io::Error),
+    /// A program is not installed.
+    #[error("`{program}` is not installed: `apt-get install {package}` (or your system's package of that tool)")]
+    MissingTool {
+        /// The program that was looked for.
+        program: String,
+        /// The Debian package that has it.
+        package: &'static str,
+    },
+    /// A program ran and failed.
+    #[error("`{command}` failed: {reason}")]
+    Command {
+        /// The command line.
+        command: String,
+        /// What it said.
+        reason: String,
+    },
+    /// A probability that is none.
+    #[error("a loss probability of {0} is impossible: 0 to 1")]
+    Probability(f64),
+    /// Too few or too many hosts.
+    #[error("a lab of {0} hosts is impossible: 2 to 200")]
+    HostCount(u8),
+}
+
+impl LabError {
+    pub(super) fn not_permitted(error: io::Error) -> Self {
+        Self::NotPermitted(error)
+    }
+}
+
+/// Runs a tool to its end with `input` on its standard input; its output, or an error that says what to do.
+pub(super) fn run(command: &mut Command, input: &str) -> Result<String, LabError> {
+    // Users without root often have no sbin in their path, where these tools live.
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let outcome = command.spawn().and_then(|mut child| {
+        let fed = child
+            .stdin
+            .take()
+            .map_or(Ok(()), |mut stdin| stdin.write_all(input.as_bytes()));
+        let output = child.wait_with_output()?;
+        // A tool that failed early did not read its input: its own words explain that better.
+        if output.status.success() {
+            fed?;
+        }
+        Ok(output)
+    });
+    match outcome {
+        Ok(output) if output.status.success() => {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
+        Ok(output) => Err(failed(
+            command,
+            String::from_utf8_lossy(&output.stderr).trim(),
+        )),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Err(missing(command)),
+        Err(e) => Err(failed(command, &e.to_string())),
+    }
+}
+
+fn failed(command: &Command, reason: &str) -> LabError {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+    LabError::Command {
+        command: words.join(" "),
+        reason: reason.to_owned(),
+    }
+}
+
+fn missing(command: &Command) -> LabError {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let package = match program.as_str() {
+        "ip" => "iproute2",
+        name if name.starts_with("ip") => "iptables",
+        _ => "coreutils",
+    };
+    LabError::MissingTool { program, package }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_tool_names_its_package() {
+        let error = run(&mut Command::new("iptables-restore-of-another-world"), "").unwrap_err();
+        assert!(
+            error.to_string().contains("apt-get install iptables"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_failing_tool_is_quoted() {
+        let error = run(
+            Command::new("sh").args(["-c", "echo broken >&2; exit 3"]),
+            "",
+        )
+        .unwrap_err();
+        assert!(error.to_string().ends_with("failed: broken"), "{error}");
+    }
+
+    #[test]
+    fn input_reaches_the_tool_and_a_tool_that_ignores_it_is_no_success() {
+        assert_eq!(
+            run(&mut Command::new("cat"), "hello").expect("cat"),
+            "hello"
+        );
+        let long = "x".repeat(1 << 20);
+        let error = run(&mut Command::new("true"), &long).unwrap_err();
+        assert!(error.to_string().contains("Broken pipe"), "{error}");
+    }
+}
