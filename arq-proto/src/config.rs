@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! The knobs of a connection: unit, range, default, and the price of moving each.
+//!
+//! [`ConfigBuilder`] holds plain values, [`ConfigBuilder::build`] checks them all: an invalid
+//! [`Config`] cannot exist.
+
+use std::{ops::Deref, time::Duration};
+
+use bytes::Bytes;
+use thiserror::Error;
+
+use crate::wire::{params::MAX_APP_PARAMS_BYTES, BASE_MTU, MIN_CHUNK_BYTES};
+
+/// The smallest datagram that the link works with: the smallest chunk and every header.
+pub const MIN_MTU: u16 = 576;
+/// The largest UDP payload over IPv4.
+pub const MAX_MTU: u16 = 65_507;
+
+/// The textbook ARQ schemes, as presets of two knobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// Both windows are open: only what was lost is repeated.
+    SelectiveRepeat,
+    /// The receiver keeps nothing out of order: everything after a loss is repeated.
+    GoBackN,
+    /// One packet at a time.
+    StopAndWait,
+}
+
+/// Packets in flight of the go-back-N preset: the window of the textbook comparison.
+const GO_BACK_N_WINDOW: u32 = 100;
+
+/// Which controller limits the bytes in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CongestionConfig {
+    /// A window that never moves: for private links of known capacity.
+    Constant {
+        /// Bytes in flight.
+        window_bytes: u64,
+    },
+    /// Additive increase, multiplicative decrease (NewReno, RFC 9002 §7) with HyStart++ (RFC 9406).
+    Aimd,
+}
+
+/// Plain values, to be checked by [`ConfigBuilder::build`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigBuilder {
+    /// Longest datagram sent, in bytes of UDP payload, `576..=65507`. Larger ones cost less, but one
+    /// that exceeds the path's MTU never arrives: the default is what every path carries (RFC 8899
+    /// `BASE_PLPMTU`).
+    pub mtu: u16,
+    /// Bytes of a message in one packet, `512..=mtu`; `None` fills the datagram. Smaller chunks pay
+    /// only where loss grows with packet size.
+    pub chunk_bytes: Option<u16>,
+    /// Limits the bytes in flight.
+    pub congestion: CongestionConfig,
+    /// Limits the packets in flight, at least 1; `None` leaves it to the controller. 1 is
+    /// stop-and-wait.
+    pub window_packets: Option<u32>,
+    /// Whether the receiver keeps what arrives out of order. `false` is go-back-N: the peer repeats
+    /// everything after a loss.
+    pub reorder: bool,
+    /// Receive credit of one reliable lane, in bytes, `64 KiB..=1 GiB`. Throughput of a lane is at
+    /// most this per round trip; a stalled reader holds at most this.
+    pub lane_window_bytes: u32,
+    /// Receive credit of all reliable lanes, in bytes, `64 KiB..=1 GiB`: the memory that a peer can
+    /// occupy.
+    pub connection_window_bytes: u32,
+    /// Bytes that a lane takes before any of them is sent, `1..=1 GiB`. One message is always
+    /// taken. More hides delay from the application.
+    pub queue_bytes: u32,
+    /// A lane takes no message while one waits unsent for longer than this.
+    pub queue_age: Duration,
+    /// Best effort: repair until a message is this old, then drop it and tell the receiver. `None`
+    /// never repairs.
+    pub deadline: Option<Duration>,
+    /// Priorities (bit `n` is priority `n`) whose best-effort lane is repaired for `idle_timeout`
+    /// whatever `deadline` says: for the keep-alives of a session, whose loss would end it.
+    pub repair_best_effort: u8,
+    /// Silence after which the peer is asked whether it lives; less notices a restarted peer
+    /// sooner and costs two small packets each time.
+    pub keep_alive: Duration,
+    /// Silence after which the peer is gone, longer than `keep_alive`.
+    pub idle_timeout: Duration,
+    /// How long to try to reach the peer.
+    pub handshake_timeout: Duration,
+    /// How long an orderly close may take to deliver what is queued.
+    pub linger: Duration,
+    /// Longest time that an acknowledgement waits for another packet.
+    pub max_ack_delay: Duration,
+    /// How late the driver's timer fires at worst; shorter waits are not asked of it.
+    pub timer_granularity: Duration,
+    /// Opaque to the protocol, at most 64 bytes: each side learns the other's in the handshake.
+    pub app_params: Bytes,
+}
+
+impl Default for ConfigBuilder {
+    fn default() -> Self {
+        Self {
+            mtu: BASE_MTU,
+            chunk_bytes: None,
+            congestion: CongestionConfig::Constant { window_bytes: 256 << 10 },
+            window_packets: None,
+            reorder: true,
+            lane_window_bytes: 2 << 20,
+            connection_window_bytes: 8 << 20,
+            queue_bytes: 256 << 10,
+            queue_age: Duration::from_millis(100),
+            deadline: None,
+            repair_best_effort: 0,
+            keep_alive: Duration::from_secs(1),
+            idle_timeout: Duration::from_secs(15),
+            handshake_timeout: Duration::from_secs(10),
+            linger: Duration::from_millis(500),
+            max_ack_delay: Duration::from_millis(5),
+            timer_granularity: Duration::from_micros(100),
+            app_params: Bytes::new(),
+        }
+    }
+}
+
+impl ConfigBuilder {
+    /// Sets the knobs that make up a textbook scheme.
+    #[must_use]
+    pub fn scheme(mut self, scheme: Scheme) -> Self {
+        (self.window_packets, self.reorder) = match scheme {
+            Scheme::SelectiveRepeat => (None, true),
+            Scheme::GoBackN => (Some(GO_BACK_N_WINDOW), false),
+            Scheme::StopAndWait => (Some(1), true),
+        };
+        self
+    }
+
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// Names the knob and its range.
+    pub fn build(self) -> Result<Config, ConfigError> {
+        let gib = 1_u64 << 30;
+        in_range("mtu", self.mtu, MIN_MTU.into(), MAX_MTU.into())?;
+        if let Some(chunk) = self.chunk_bytes {
+            in_range("chunk", chunk, MIN_CHUNK_BYTES.into(), MAX_MTU.into())?;
+        }
+        if let CongestionConfig::Constant { window_bytes } = self.congestion {
+            in_range("cc_window", window_bytes, u64::from(MIN_MTU), gib)?;
+        }
+        if let Some(window) = self.window_packets {
+            in_range("window", window, 1, 1 << 20)?;
+        }
+        in_range("lane_window", self.lane_window_bytes, 64 << 10, gib)?;
+        in_range("rx_window", self.connection_window_bytes, 64 << 10, gib)?;
+        in_range("queue_bytes", self.queue_bytes, 1, gib)?;
+        let day = Duration::from_secs(86_400);
+        let ms = Duration::from_millis(1);
+        for (name, value, min, max) in [
+            ("queue_age", self.queue_age, ms, day),
+            ("deadline", self.deadline.unwrap_or(ms), ms, Duration::from_secs(3_600)),
+            ("keep_alive", self.keep_alive, 10 * ms, day),
+            ("idle_timeout", self.idle_timeout, 50 * ms, day),
+            ("handshake_timeout", self.handshake_timeout, 50 * ms, day),
+            ("linger", self.linger, Duration::ZERO, day),
+            ("max_ack_delay", self.max_ack_delay, Duration::ZERO, Duration::from_secs(1)),
+            ("timer_granularity", self.timer_granularity, Duration::from_micros(1), 100 * ms),
+        ] {
+            if value < min || value > max {
+                return Err(ConfigError::Duration { name, value, min, max });
+            }
+        }
+        if self.idle_timeout <= self.keep_alive {
+            return Err(ConfigError::Order { smaller: "keep_alive", larger: "idle_timeout" });
+        }
+        if self.app_params.len() > MAX_APP_PARAMS_BYTES {
+            let len = self.app_params.len() as u64;
+            in_range("app_params", len, 0, MAX_APP_PARAMS_BYTES as u64)?;
+        }
+        Ok(Config(self))
+    }
+}
+
+fn in_range(
+    name: &'static str,
+    value: impl Into<u64>,
+    min: u64,
+    max: u64,
+) -> Result<(), ConfigError> {
+    let value = value.into();
+    if value < min || value > max {
+        return Err(ConfigError::Range { name, value, min, max });
+    }
+    Ok(())
+}
+
+/// A checked configuration. Reads like the [`ConfigBuilder`] it came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config(ConfigBuilder);
+
+impl Config {
+    /// The defaults, to be changed and built.
+    #[must_use]
+    pub fn builder() -> ConfigBuilder {
+        ConfigBuilder::default()
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self(ConfigBuilder::default())
+    }
+}
+
+impl Deref for Config {
+    type Target = ConfigBuilder;
+
+    fn deref(&self) -> &ConfigBuilder {
+        &self.0
+    }
+}
+
+/// A knob is outside its range.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// A number.
+    #[error("{name}={value} is outside {min}..={max}")]
+    Range {
+        /// The knob.
+        name: &'static str,
+        /// Its value.
+        value: u64,
+        /// The least value.
+        min: u64,
+        /// The largest value.
+        max: u64,
+    },
+    /// A time.
+    #[error("{name}={value:?} is outside {min:?}..={max:?}")]
+    Duration {
+        /// The knob.
+        name: &'static str,
+        /// Its value.
+        value: Duration,
+        /// The least value.
+        min: Duration,
+        /// The largest value.
+        max: Duration,
+    },
+    /// Two knobs contradict each other.
+    #[error("{smaller} must be below {larger}")]
+    Order {
+        /// The knob that must be smaller.
+        smaller: &'static str,
+        /// The knob that must be larger.
+        larger: &'static str,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_valid() {
+        assert_eq!(Config::builder().build(), Ok(Config::default()));
+    }
+
+    #[test]
+    fn a_bad_value_is_named_with_its_range() {
+        let error = ConfigBuilder { mtu: 100, ..Config::builder() }.build().unwrap_err();
+        assert_eq!(error.to_string(), "mtu=100 is outside 576..=65507");
+        let error = ConfigBuilder { keep_alive: Duration::from_secs(20), ..Config::builder() }
+            .build()
+            .unwrap_err();
+        assert_eq!(error.to_string(), "keep_alive must be below idle_timeout");
+    }
+}

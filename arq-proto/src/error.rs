@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Why an operation was refused, and why a connection ended: who did it, and what was wrong.
+
+use thiserror::Error;
+
+use crate::wire::DecodeError;
+
+/// Why a connection ended.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ConnectionError {
+    /// The peer was silent for the idle time-out although it was asked.
+    #[error("the peer was silent for longer than the idle time-out")]
+    TimedOut,
+    /// No answer to the handshake within its time-out.
+    #[error("no answer to the handshake within its time-out")]
+    HandshakeTimedOut,
+    /// The peer does not accept this connection.
+    #[error("refused by the peer: {0}")]
+    Refused(RefuseReason),
+    /// The peer closed the connection.
+    #[error("closed by the peer: {0}")]
+    PeerClosed(String),
+    /// The local application closed the connection.
+    #[error("closed locally")]
+    LocallyClosed,
+    /// The peer no longer knows the connection: it restarted, or had closed it.
+    #[error("the peer no longer knows this connection (restarted?)")]
+    PeerLostState,
+    /// The peer restarted and opened a new connection from the same address.
+    #[error("replaced by a newer connection from the same address")]
+    Replaced,
+    /// The peer broke the protocol in an otherwise well-formed packet.
+    #[error("protocol violation by the peer: {0}")]
+    Violation(Violation),
+    /// Every packet number has been used.
+    #[error("packet numbers are used up")]
+    PacketNumbersUsedUp,
+}
+
+/// Why a peer refuses a handshake, as the wire carries it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RefuseReason {
+    /// No protocol version in common.
+    #[error("no protocol version in common")]
+    Version,
+    /// The endpoint has as many connections as it may have.
+    #[error("too many connections")]
+    Busy,
+}
+
+/// A rule that the peer broke, `docs/protocol.md` names each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Violation {
+    /// An acknowledgement names a packet that was never sent (ARQ-ACK-6).
+    #[error("acknowledged a packet that was never sent")]
+    AckOfUnsent,
+    /// A frame could not be decoded in a packet that passed its integrity check (ARQ-FRM-1).
+    #[error("malformed frame: {0}")]
+    Frame(DecodeError),
+    /// More bytes of a lane, or of all lanes, than the receive credit allows (ARQ-FLW-2).
+    #[error("exceeded the receive credit")]
+    Credit,
+    /// A message number further ahead than the lane's window (ARQ-MSG-5).
+    #[error("message number beyond the lane's window")]
+    MessageWindow,
+    /// The chunks of one message disagree on its length or chunk size (ARQ-MSG-4).
+    #[error("chunks of one message disagree on its shape")]
+    MessageShape,
+    /// A credit or floor went backwards (ARQ-FLW-3).
+    #[error("a monotonic value went backwards")]
+    Regression,
+}
+
+/// Why a message was not accepted by [`Connection::send`](crate::Connection::send).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum SendError {
+    /// The lane is full; [`Event::Writable`](crate::Event::Writable) follows.
+    #[error("the lane is full")]
+    Blocked,
+    /// Longer than a message may be.
+    #[error("message of {len} bytes, at most {max} are possible")]
+    TooLarge {
+        /// Length of the message, in bytes.
+        len: usize,
+        /// The longest message, in bytes.
+        max: usize,
+    },
+    /// A message has at least one byte.
+    #[error("an empty message cannot be sent")]
+    Empty,
+    /// The connection does not (or no longer) accept messages.
+    #[error("the connection is not open")]
+    Closed,
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! What a connection tells the application.
+
+use crate::{units::LaneId, ConnectionError};
+
+/// Something the application may want to act on. Polled with
+/// [`Connection::poll_event`](crate::Connection::poll_event).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The handshake is done: messages can be sent.
+    Connected,
+    /// A lane that was empty has a message. Read until `recv` returns `None`.
+    Readable(LaneId),
+    /// A lane that refused a message has room again.
+    Writable(LaneId),
+    /// The connection ended. Said once, and last; what was received before can still be read.
+    Closed(ConnectionError),
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! What a connection has done and how it stands: one snapshot for logs, tests, bench and exporters.
+
+use std::time::Duration;
+
+use crate::units::{LaneId, Probability};
+
+/// A snapshot of one connection. Counters only grow.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Smoothed round-trip time (RFC 9002 §5.3); zero before the first sample.
+    pub srtt: Duration,
+    /// Smallest round-trip time seen.
+    pub min_rtt: Duration,
+    /// Share of our packets that are lost, an upper estimate.
+    pub loss: Probability,
+    /// Share of the peer's packets that are lost, an upper estimate.
+    pub reverse_loss: Probability,
+    /// Mean number of packets lost in a row, in hundredths.
+    pub loss_run_hundredths: u32,
+    /// Bytes that the controller allows in flight.
+    pub window_bytes: u64,
+    /// Bytes in flight.
+    pub in_flight_bytes: u64,
+    /// Pacing rate in bytes per second; zero when unpaced.
+    pub pacing_bytes_per_sec: u64,
+    /// Messages accepted and not yet wholly sent for the first time, in bytes over all lanes.
+    pub queued_bytes: u64,
+    /// Everything kept for sending, in bytes: queued, in flight and lost.
+    pub send_buffer_bytes: u64,
+    /// How long the oldest of those has waited.
+    pub queue_age: Duration,
+    /// Bytes of received messages, whole or in part, that the application has not taken yet.
+    pub receive_buffer_bytes: u64,
+    /// Datagrams sent, of every kind.
+    pub packets_sent: u64,
+    /// Bytes of UDP payload sent.
+    pub bytes_sent: u64,
+    /// Datagrams received and accepted.
+    pub packets_received: u64,
+    /// Bytes of UDP payload received and accepted.
+    pub bytes_received: u64,
+    /// Packets declared lost.
+    pub packets_lost: u64,
+    /// Packets declared lost that were acknowledged later.
+    pub packets_spuriously_lost: u64,
+    /// Chunks sent again.
+    pub chunks_retransmitted: u64,
+    /// Chunks received more than once.
+    pub chunks_duplicate: u64,
+    /// Times that the tail of a flight was unanswered.
+    pub ptos: u64,
+    /// Acknowledgements sent.
+    pub acks_sent: u64,
+    /// Datagrams dropped: damaged, malformed, replayed or not for this connection.
+    pub datagrams_dropped: u64,
+    /// Best-effort messages given up by this side after their deadline.
+    pub messages_expired: u64,
+    /// Times that the application's clock went backwards and was clamped.
+    pub clock_regressions: u64,
+    /// Each lane.
+    pub lanes: [LaneStats; LaneId::COUNT],
+}
+
+/// Messages of one lane.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LaneStats {
+    /// Accepted from the application.
+    pub messages_sent: u64,
+    /// Handed to the application.
+    pub messages_delivered: u64,
+}
+
+/// What an endpoint did with datagrams that belong to no connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EndpointStats {
+    /// HELLOs answered.
+    pub challenges_sent: u64,
+    /// Handshakes refused.
+    pub refused: u64,
+    /// Resets sent.
+    pub resets_sent: u64,
+    /// Datagrams dropped: malformed, unknown, or more than the reset rate allows to answer.
+    pub datagrams_dropped: u64,
+    /// Connections accepted.
+    pub accepted: u64,
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! One deadline per reason to wake up.
+//!
+//! [`Timers::next`] tells the deadline *and its kind*, so that a connection that wakes too often
+//! explains itself.
+
+use std::time::Instant;
+
+/// Why a connection wants to be woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TimerKind {
+    /// Repeat a handshake packet, or give the handshake up.
+    Handshake,
+    /// A packet becomes overdue compared with later ones (RFC 9002 §6.1.2).
+    Loss,
+    /// The tail of a flight is unanswered (RFC 9002 §6.2).
+    Pto,
+    /// An acknowledgement may wait no longer (RFC 9002 §6.2.1, `max_ack_delay`).
+    Ack,
+    /// The pacer allows the next burst.
+    Pacing,
+    /// Messages of a best-effort lane reach their deadline.
+    Expiry,
+    /// A lane gives up waiting for a best-effort message before the ones it has.
+    Hold,
+    /// Nothing was heard for a while: ask whether the peer lives.
+    KeepAlive,
+    /// The peer is considered gone.
+    Idle,
+    /// Ask again whether the peer is at its new address.
+    Path,
+    /// The orderly close, or the wait after it, ends.
+    Close,
+}
+
+impl TimerKind {
+    const ALL: [Self; 11] = [
+        Self::Handshake,
+        Self::Loss,
+        Self::Pto,
+        Self::Ack,
+        Self::Pacing,
+        Self::Expiry,
+        Self::Hold,
+        Self::KeepAlive,
+        Self::Idle,
+        Self::Path,
+        Self::Close,
+    ];
+}
+
+/// The deadlines of a connection, indexed by kind.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    deadlines: [Option<Instant>; TimerKind::ALL.len()],
+}
+
+impl Timers {
+    pub(crate) fn set(&mut self, kind: TimerKind, deadline: Option<Instant>) {
+        self.deadlines[kind as usize] = deadline;
+    }
+
+    pub(crate) fn stop_all(&mut self) {
+        self.deadlines = Default::default();
+    }
+
+    /// The earliest deadline.
+    pub(crate) fn next(&self) -> Option<(Instant, TimerKind)> {
+        TimerKind::ALL
+            .into_iter()
+            .filter_map(|kind| Some((self.deadlines[kind as usize]?, kind)))
+            .min()
+    }
+
+    /// Takes one timer that is due.
+    pub(crate) fn take_due(&mut self, now: Instant) -> Option<TimerKind> {
+        let (deadline, kind) = self.next()?;
+        if deadline > now {
+            return None;
+        }
+        self.set(kind, None);
+        Some(kind)
+    }
+}

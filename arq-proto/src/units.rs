@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Numbers that must not be mixed up, each with its own type.
+
+use std::fmt;
+
+/// The number of a packet, counted per connection and direction. Never reused: a chunk that is
+/// sent again travels under a new number (RFC 9000 §12.3), so every RTT sample is clean and the
+/// loss of a retransmission is seen like any other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct PacketNumber(pub u64);
+
+impl PacketNumber {
+    /// The largest number that a connection may use. Reaching it closes the connection.
+    pub const MAX: Self = Self((1 << 62) - 1);
+
+    /// The number after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
+    /// What travels in the header: the low 32 bits.
+    #[must_use]
+    pub const fn truncate(self) -> u32 {
+        (self.0 & 0xffff_ffff) as u32
+    }
+
+    /// Restores a truncated number: the candidate nearest to `expected` (RFC 9000 §A.3).
+    #[must_use]
+    pub const fn expand(truncated: u32, expected: Self) -> Self {
+        const WINDOW: u64 = 1 << 32;
+        const HALF: u64 = WINDOW / 2;
+        let candidate = (expected.0 & !(WINDOW - 1)) | truncated as u64;
+        if candidate + HALF <= expected.0 && candidate + WINDOW <= Self::MAX.0 {
+            Self(candidate + WINDOW)
+        } else if candidate > expected.0 + HALF && candidate >= WINDOW {
+            Self(candidate - WINDOW)
+        } else {
+            Self(candidate)
+        }
+    }
+}
+
+impl fmt::Display for PacketNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// What identifies an association on the wire: 64 random bits chosen by the receiver of the
+/// packets that carry it. Addresses may change beneath it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(pub u64);
+
+impl fmt::Debug for ConnectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Whether a lane repairs until delivery or only until its deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reliability {
+    /// Every message arrives, once and in order.
+    Reliable,
+    /// A message arrives at most once and in order, or not at all.
+    BestEffort,
+}
+
+/// A lane: one priority of one [`Reliability`], with an order of its own. A hole in one lane
+/// never holds another.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LaneId(u8);
+
+impl LaneId {
+    /// Priorities of a connection, `0` (most urgent) to `7`.
+    pub const PRIORITIES: u8 = 8;
+    /// Lanes of a connection.
+    pub const COUNT: usize = 2 * Self::PRIORITIES as usize;
+
+    /// The lane of `priority` (`0..=7`, `0` is the most urgent), or `None` outside that range.
+    #[must_use]
+    pub const fn new(priority: u8, reliability: Reliability) -> Option<Self> {
+        if priority >= Self::PRIORITIES {
+            return None;
+        }
+        Some(Self(priority << 1 | matches!(reliability, Reliability::BestEffort) as u8))
+    }
+
+    /// `0` (most urgent) to `7`.
+    #[must_use]
+    pub const fn priority(self) -> u8 {
+        self.0 >> 1
+    }
+
+    /// Whether messages of this lane are repaired until they arrive.
+    #[must_use]
+    pub const fn reliability(self) -> Reliability {
+        if self.0 & 1 == 0 {
+            Reliability::Reliable
+        } else {
+            Reliability::BestEffort
+        }
+    }
+
+    /// A dense index, `0..LaneId::COUNT`, in scheduling order.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// All lanes, the most urgent first.
+    pub fn all() -> impl DoubleEndedIterator<Item = Self> {
+        (0..2 * Self::PRIORITIES).map(Self)
+    }
+
+    pub(crate) const fn from_wire(bits: u8) -> Self {
+        Self(bits & 0x0f)
+    }
+
+    pub(crate) const fn to_wire(self) -> u8 {
+        self.0
+    }
+}
+
+impl fmt::Debug for LaneId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.reliability() {
+            Reliability::Reliable => "rel",
+            Reliability::BestEffort => "be",
+        };
+        write!(f, "{kind}{}", self.priority())
+    }
+}
+
+/// The number of a message within its lane, counted from 0 without gaps.
+pub type MessageSeq = u64;
+
+/// A probability in parts per million, so that estimates stay exact and comparable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Probability(u32);
+
+impl Probability {
+    /// Never.
+    pub const ZERO: Self = Self(0);
+    /// Always.
+    pub const ONE: Self = Self(1_000_000);
+
+    /// `ppm` parts per million, at most one.
+    #[must_use]
+    pub const fn from_ppm(ppm: u32) -> Self {
+        Self(if ppm > 1_000_000 { 1_000_000 } else { ppm })
+    }
+
+    /// A share `0.0..=1.0`; values outside are clamped.
+    #[must_use]
+    pub fn from_f64(share: f64) -> Self {
+        // The clamp bounds the cast.
+        Self((share.clamp(0.0, 1.0) * 1e6).round() as u32)
+    }
+
+    /// As a share of one.
+    #[must_use]
+    pub fn as_f64(self) -> f64 {
+        f64::from(self.0) / 1e6
+    }
+}
+
+impl fmt::Display for Probability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2} %", self.as_f64() * 100.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lanes_are_dense_and_ordered_by_urgency() {
+        let indices: Vec<_> = LaneId::all().map(LaneId::index).collect();
+        assert_eq!(indices, (0..LaneId::COUNT).collect::<Vec<_>>());
+        assert!(LaneId::new(8, Reliability::Reliable).is_none());
+        for lane in LaneId::all() {
+            assert_eq!(LaneId::new(lane.priority(), lane.reliability()), Some(lane));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_truncated_packet_number_is_restored(
+            expected in 0..PacketNumber::MAX.0 - (1 << 32),
+            offset in -(1_i64 << 31) + 1..(1_i64 << 31),
+        ) {
+            let actual = PacketNumber(expected.saturating_add_signed(offset));
+            prop_assert_eq!(
+                PacketNumber::expand(actual.truncate(), PacketNumber(expected)),
+                actual
+            );
+        }
+    }
+}
