@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! The frames inside a packet.
+
+use super::{
+    ack::Ack,
+    cursor::{put_varint, varint_len, DecodeError, Reader},
+    MAX_CHUNKS, MAX_MESSAGE_BYTES, MIN_CHUNK_BYTES,
+};
+use crate::units::{LaneId, MessageSeq};
+
+const PADDING: u8 = 0x00;
+const PING: u8 = 0x01;
+const CLOSE: u8 = 0x04;
+const MAX_DATA: u8 = 0x05;
+const PATH_CHALLENGE: u8 = 0x06;
+const PATH_RESPONSE: u8 = 0x07;
+/// The four below carry the lane in their low four bits.
+const MESSAGE: u8 = 0x10;
+const CHUNK: u8 = 0x20;
+const MAX_LANE_DATA: u8 = 0x40;
+const FORGET: u8 = 0x50;
+
+/// The longest reason of a close, in bytes of UTF-8.
+pub const MAX_REASON_BYTES: usize = 200;
+
+/// One frame. `Padding` stands for all padding in a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// Nothing.
+    Padding,
+    /// Asks for an acknowledgement.
+    Ping,
+    /// What has arrived.
+    Ack(Ack),
+    /// The connection ends.
+    Close {
+        /// Why, for people.
+        reason: &'a str,
+    },
+    /// Credit for all reliable lanes together.
+    MaxData {
+        /// Bytes since the start that may be sent.
+        bytes: u64,
+    },
+    /// Credit for one reliable lane.
+    MaxLaneData {
+        /// The lane.
+        lane: LaneId,
+        /// Bytes since the start that may be sent.
+        bytes: u64,
+    },
+    /// Asks the owner of an address to answer from there.
+    PathChallenge(u64),
+    /// The answer to [`Frame::PathChallenge`].
+    PathResponse(u64),
+    /// Best-effort messages that nobody need wait for.
+    Forget {
+        /// The lane.
+        lane: LaneId,
+        /// Every message with a lower number is settled.
+        below: MessageSeq,
+    },
+    /// A message, or one chunk of it.
+    Chunk(ChunkFrame<'a>),
+}
+
+/// A piece of a message: all chunks of one message have the same size, the last may be shorter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkFrame<'a> {
+    /// The lane.
+    pub lane: LaneId,
+    /// The message within the lane.
+    pub seq: MessageSeq,
+    /// Length of the whole message, in bytes, `1..=MAX_MESSAGE_BYTES`.
+    pub message_bytes: usize,
+    /// Size of every chunk but the last, in bytes.
+    pub chunk_bytes: usize,
+    /// Which chunk, `0..chunk_count`.
+    pub index: usize,
+    /// The bytes of the chunk.
+    pub data: &'a [u8],
+}
+
+impl ChunkFrame<'_> {
+    /// Whether this is the whole message, which then needs no chunk size nor index.
+    fn is_whole(&self) -> bool {
+        self.data.len() == self.message_bytes
+    }
+
+    /// Bytes that the frame takes in a packet beside its data.
+    #[must_use]
+    pub fn overhead(
+        seq: MessageSeq,
+        message_bytes: usize,
+        chunk_bytes: usize,
+        index: usize,
+    ) -> usize {
+        let shape = 1 + varint_len(seq) + varint_len(message_bytes as u64);
+        if chunk_bytes >= message_bytes {
+            shape
+        } else {
+            shape + varint_len(chunk_bytes as u64) + varint_len(index as u64)
+        }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let kind = if self.is_whole() { MESSAGE } else { CHUNK };
+        out.push(kind | self.lane.to_wire());
+        put_varint(out, self.seq);
+        put_varint(out, self.message_bytes as u64);
+        if !self.is_whole() {
+            put_varint(out, self.chunk_bytes as u64);
+            put_varint(out, self.index as u64);
+        }
+        out.extend_from_slice(self.data);
+    }
+}
+
+impl<'a> Frame<'a> {
+    /// Whether the peer must acknowledge a packet with this frame.
+    #[must_use]
+    pub const fn is_ack_eliciting(&self) -> bool {
+        !matches!(self, Self::Padding | Self::Ack(_))
+    }
+
+    /// Appends the frame. Acknowledgements are written by [`Ack::encode`] straight from the set of
+    /// received packets, so this writes the others.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Padding => out.push(PADDING),
+            Self::Ping => out.push(PING),
+            Self::Ack(ack) => {
+                let mut set = crate::range_set::RangeSet::with_capacity_limit(usize::MAX);
+                ack.ranges.iter().flat_map(|&(s, e)| s..=e).for_each(|n| {
+                    set.insert(n);
+                });
+                Ack::encode(&set, ack.delay_us, usize::MAX, out);
+            }
+            Self::Close { reason } => {
+                out.push(CLOSE);
+                put_varint(out, reason.len() as u64);
+                out.extend_from_slice(reason.as_bytes());
+            }
+            Self::MaxData { bytes } => {
+                out.push(MAX_DATA);
+                put_varint(out, *bytes);
+            }
+            Self::MaxLaneData { lane, bytes } => {
+                out.push(MAX_LANE_DATA | lane.to_wire());
+                put_varint(out, *bytes);
+            }
+            Self::PathChallenge(token) => {
+                out.push(PATH_CHALLENGE);
+                out.extend_from_slice(&token.to_be_bytes());
+            }
+            Self::PathResponse(token) => {
+                out.push(PATH_RESPONSE);
+                out.extend_from_slice(&token.to_be_bytes());
+            }
+            Self::Forget { lane, below } => {
+                out.push(FORGET | lane.to_wire());
+                put_varint(out, *below);
+            }
+            Self::Chunk(chunk) => chunk.encode(out),
+        }
+    }
+
+    /// Reads the next frame; `None` at the end of the packet.
+    pub fn decode(reader: &mut Reader<'a>) -> Result<Option<Self>, DecodeError> {
+        if reader.is_empty() {
+            return Ok(None);
+        }
+        let kind = reader.u8("frame.kind")?;
+        let lane = LaneId::from_wire(kind);
+        let frame = match kind {
+            PADDING => {
+                while reader.clone().u8("padding") == Ok(PADDING) {
+                    reader.u8("padding")?;
+                }
+                Self::Padding
+            }
+            PING => Self::Ping,
+            _ if Ack::is_kind(kind) => Self::Ack(Ack::decode(kind, reader)?),
+            CLOSE => Self::Close { reason: decode_reason(reader)? },
+            MAX_DATA => Self::MaxData { bytes: reader.varint("max_data")? },
+            PATH_CHALLENGE => Self::PathChallenge(reader.u64("path_challenge")?),
+            PATH_RESPONSE => Self::PathResponse(reader.u64("path_response")?),
+            _ => match kind & 0xf0 {
+                MESSAGE => Self::Chunk(decode_message(lane, reader)?),
+                CHUNK => Self::Chunk(decode_chunk(lane, reader)?),
+                MAX_LANE_DATA => Self::MaxLaneData { lane, bytes: reader.varint("max_lane_data")? },
+                FORGET => Self::Forget { lane, below: reader.varint("forget.below")? },
+                _ => return Err(DecodeError::Invalid("frame.kind")),
+            },
+        };
+        Ok(Some(frame))
+    }
+}
+
+fn decode_reason<'a>(reader: &mut Reader<'a>) -> Result<&'a str, DecodeError> {
+    let reason = reader.prefixed("close.reason")?;
+    if reason.len() > MAX_REASON_BYTES {
+        return Err(DecodeError::Invalid("close.reason"));
+    }
+    std::str::from_utf8(reason).map_err(|_| DecodeError::Invalid("close.reason"))
+}
+
+fn decode_message_bytes(reader: &mut Reader<'_>) -> Result<usize, DecodeError> {
+    match reader.varint_max(MAX_MESSAGE_BYTES as u64, "message.length")? {
+        0 => Err(DecodeError::Invalid("message.length")),
+        len => Ok(len as usize),
+    }
+}
+
+fn decode_message<'a>(
+    lane: LaneId,
+    reader: &mut Reader<'a>,
+) -> Result<ChunkFrame<'a>, DecodeError> {
+    let seq = reader.varint("message.seq")?;
+    let message_bytes = decode_message_bytes(reader)?;
+    let data = reader.bytes(message_bytes, "message.data")?;
+    Ok(ChunkFrame { lane, seq, message_bytes, chunk_bytes: message_bytes, index: 0, data })
+}
+
+fn decode_chunk<'a>(lane: LaneId, reader: &mut Reader<'a>) -> Result<ChunkFrame<'a>, DecodeError> {
+    let seq = reader.varint("chunk.seq")?;
+    let message_bytes = decode_message_bytes(reader)?;
+    let chunk_bytes = reader.varint_max(message_bytes as u64 - 1, "chunk.size")? as usize;
+    if chunk_bytes < usize::from(MIN_CHUNK_BYTES) {
+        return Err(DecodeError::Invalid("chunk.size"));
+    }
+    let count = message_bytes.div_ceil(chunk_bytes);
+    debug_assert!(count <= MAX_CHUNKS, "the smallest chunk size bounds the count");
+    let index = reader.varint_max(count as u64 - 1, "chunk.index")? as usize;
+    let len = chunk_bytes.min(message_bytes - index * chunk_bytes);
+    let data = reader.bytes(len, "chunk.data")?;
+    Ok(ChunkFrame { lane, seq, message_bytes, chunk_bytes, index, data })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use smallvec::smallvec;
+
+    use super::*;
+
+    fn lanes() -> impl Strategy<Value = LaneId> {
+        (0_u8..16).prop_map(LaneId::from_wire)
+    }
+
+    const PAYLOAD: [u8; MAX_MESSAGE_BYTES] = [0xa5; MAX_MESSAGE_BYTES];
+
+    fn chunks() -> impl Strategy<Value = Frame<'static>> {
+        (
+            lanes(),
+            0_u64..1 << 40,
+            1..=MAX_MESSAGE_BYTES,
+            512_usize..9_000,
+            any::<prop::sample::Index>(),
+        )
+            .prop_map(|(lane, seq, message_bytes, chunk_bytes, index)| {
+                let chunk_bytes = chunk_bytes.min(message_bytes);
+                let index = index.index(message_bytes.div_ceil(chunk_bytes));
+                let len = chunk_bytes.min(message_bytes - index * chunk_bytes);
+                let data = &PAYLOAD[..len];
+                Frame::Chunk(ChunkFrame { lane, seq, message_bytes, chunk_bytes, index, data })
+            })
+    }
+
+    fn frames() -> impl Strategy<Value = Frame<'static>> {
+        let value = 0_u64..1 << 62;
+        prop_oneof![
+            Just(Frame::Ping),
+            Just(Frame::Close { reason: "bye – später" }),
+            Just(Frame::Ack(Ack { delay_us: 9, ranges: smallvec![(20, 30), (7, 9), (0, 3)] })),
+            value.clone().prop_map(|bytes| Frame::MaxData { bytes }),
+            (lanes(), value.clone()).prop_map(|(lane, bytes)| Frame::MaxLaneData { lane, bytes }),
+            (lanes(), value).prop_map(|(lane, below)| Frame::Forget { lane, below }),
+            any::<u64>().prop_map(Frame::PathChallenge),
+            any::<u64>().prop_map(Frame::PathResponse),
+            chunks(),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn frames_round_trip(frames in prop::collection::vec(frames(), 1..6)) {
+            let mut out = Vec::new();
+            for frame in &frames {
+                let before = out.len();
+                frame.encode(&mut out);
+                if let Frame::Chunk(c) = frame {
+                    let overhead = ChunkFrame::overhead(c.seq, c.message_bytes, c.chunk_bytes, c.index);
+                    prop_assert_eq!(out.len() - before, overhead + c.data.len());
+                }
+            }
+            let mut reader = Reader::new(&out);
+            for frame in frames {
+                prop_assert_eq!(Frame::decode(&mut reader), Ok(Some(frame)));
+            }
+            prop_assert_eq!(Frame::decode(&mut reader), Ok(None));
+        }
+
+        #[test]
+        fn any_bytes_decode_or_fail(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut reader = Reader::new(&bytes);
+            let mut steps = 0;
+            while let Ok(Some(_)) = Frame::decode(&mut reader) {
+                steps += 1;
+                prop_assert!(steps <= bytes.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! How bytes become values and values bytes: `docs/protocol.md` §3 to §5 in code.
+//!
+//! Decoding is fallible and never allocates more than the input justifies; encoding is infallible;
+//! each is the other's inverse (property tests in [`frame`], [`ack`] and [`packet`]).
+
+pub mod ack;
+pub mod cursor;
+pub mod frame;
+pub mod packet;
+pub mod params;
+pub mod protection;
+
+pub use cursor::DecodeError;
+
+/// The version that this crate speaks, offered and chosen in the handshake. A change of any byte
+/// on the wire changes this number and `docs/protocol.md` in the same commit.
+pub const VERSION: u32 = 0x61_72_71_01;
+
+/// The longest message, in bytes: what fits the `u16` of a zenoh batch.
+pub const MAX_MESSAGE_BYTES: usize = 65_535;
+
+/// The smallest chunk size, in bytes. With it the longest message has [`MAX_CHUNKS`] chunks.
+pub const MIN_CHUNK_BYTES: u16 = 512;
+
+/// Chunks of a message: one bit each in a `u128`, and within what a GF(256) block code covers.
+pub const MAX_CHUNKS: usize = 128;
+
+/// The datagram size that every path must carry (RFC 8899 §5.1.2, `BASE_PLPMTU`).
+pub const BASE_MTU: u16 = 1_200;
+
+/// Messages of a lane that may be open at once, beyond the one the receiver waits for.
+pub const LANE_MESSAGE_WINDOW: u64 = 1_024;

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! The packets: four of the handshake that need no state at the answering side, and the one that
+//! carries frames.
+//!
+//! ```text
+//!  HELLO      first, client -> server, padded so that no answer can be larger
+//!  CHALLENGE  server -> client, carries the cookie that stands for the server's state
+//!  DATA       frames; until the server has answered, the client's DATA carries the cookie too
+//!  REFUSE     server -> client, no connection, why
+//!  RESET      "I do not know this connection": a restarted peer is noticed at once
+//! ```
+
+use super::{
+    cursor::{put_varint, DecodeError, Reader},
+    params::Params,
+    protection, BASE_MTU,
+};
+use crate::{
+    error::RefuseReason,
+    units::{ConnectionId, PacketNumber},
+};
+
+const HELLO: u8 = 0xa0;
+const CHALLENGE: u8 = 0xa1;
+const REFUSE: u8 = 0xa2;
+const RESET: u8 = 0xa3;
+/// The low two bits of a data packet are flags.
+const DATA: u8 = 0xa8;
+const DATA_MASK: u8 = 0xfc;
+const FLAG_ACK_NOW: u8 = 0x01;
+const FLAG_COOKIE: u8 = 0x02;
+
+/// Versions that a HELLO may offer.
+const MAX_VERSIONS: usize = 8;
+/// The longest cookie, in bytes.
+const MAX_COOKIE_BYTES: u64 = 64;
+
+/// Which packet a datagram holds, by its first byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PacketKind {
+    /// See the module.
+    Hello,
+    /// See the module.
+    Challenge,
+    /// See the module.
+    Refuse,
+    /// See the module.
+    Reset,
+    /// Frames; `cookie` when the packet carries one.
+    Data {
+        /// Whether a cookie follows the header.
+        cookie: bool,
+    },
+}
+
+impl PacketKind {
+    /// The kind of the packet that starts with `first`.
+    pub const fn of(first: u8) -> Result<Self, DecodeError> {
+        match first {
+            HELLO => Ok(Self::Hello),
+            CHALLENGE => Ok(Self::Challenge),
+            REFUSE => Ok(Self::Refuse),
+            RESET => Ok(Self::Reset),
+            _ if first & DATA_MASK == DATA => Ok(Self::Data { cookie: first & FLAG_COOKIE != 0 }),
+            _ => Err(DecodeError::Invalid("packet.kind")),
+        }
+    }
+}
+
+/// The destination of a DATA, CHALLENGE or REFUSE packet, or what a RESET is about, unchecked: for
+/// routing before the packet is opened.
+#[must_use]
+pub fn peek_connection_id(datagram: &[u8]) -> Option<ConnectionId> {
+    let mut reader = Reader::new(datagram.get(1..)?);
+    reader.u64("dcid").ok().map(ConnectionId)
+}
+
+/// The client's first packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    /// Where the answers shall go.
+    pub scid: ConnectionId,
+    /// The client's endpoint: a restarted one has another instance.
+    pub instance: u64,
+    /// Counts the HELLOs of this attempt; echoed, so that the round trip is measured cleanly.
+    pub attempt: u8,
+    /// The versions offered, the best first.
+    pub versions: Vec<u32>,
+}
+
+impl Hello {
+    /// Appends the packet, padded to [`BASE_MTU`].
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.push(HELLO);
+        out.extend_from_slice(&self.scid.0.to_be_bytes());
+        out.extend_from_slice(&self.instance.to_be_bytes());
+        out.push(self.attempt);
+        out.push(self.versions.len().min(MAX_VERSIONS) as u8);
+        for version in self.versions.iter().take(MAX_VERSIONS) {
+            out.extend_from_slice(&version.to_be_bytes());
+        }
+        out.resize(start + usize::from(BASE_MTU) - protection::TAG_BYTES, 0);
+        protection::seal(PacketNumber(0), out, start);
+    }
+
+    /// Reads a whole datagram.
+    pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
+        if datagram.len() < usize::from(BASE_MTU) {
+            return Err(DecodeError::Truncated("hello.padding"));
+        }
+        let mut reader = open_unnumbered(datagram, HELLO)?;
+        let scid = ConnectionId(reader.u64("hello.scid")?);
+        let instance = reader.u64("hello.instance")?;
+        let attempt = reader.u8("hello.attempt")?;
+        let count = usize::from(reader.u8("hello.versions")?);
+        if count == 0 || count > MAX_VERSIONS {
+            return Err(DecodeError::Invalid("hello.versions"));
+        }
+        let versions =
+            (0..count).map(|_| reader.u32("hello.versions")).collect::<Result<_, _>>()?;
+        Ok(Self { scid, instance, attempt, versions })
+    }
+}
+
+/// The server's answer to a HELLO. The server keeps nothing of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Challenge {
+    /// The client.
+    pub dcid: ConnectionId,
+    /// Where the client's packets shall go.
+    pub scid: ConnectionId,
+    /// The version chosen.
+    pub version: u32,
+    /// From the HELLO.
+    pub attempt: u8,
+    /// To be returned.
+    pub cookie: Vec<u8>,
+    /// The server's limits.
+    pub params: Params,
+}
+
+impl Challenge {
+    /// Appends the packet.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.push(CHALLENGE);
+        out.extend_from_slice(&self.dcid.0.to_be_bytes());
+        out.extend_from_slice(&self.scid.0.to_be_bytes());
+        out.extend_from_slice(&self.version.to_be_bytes());
+        out.push(self.attempt);
+        put_varint(out, self.cookie.len() as u64);
+        out.extend_from_slice(&self.cookie);
+        self.params.encode(out);
+        protection::seal(PacketNumber(0), out, start);
+    }
+
+    /// Reads a whole datagram.
+    pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = open_unnumbered(datagram, CHALLENGE)?;
+        let dcid = ConnectionId(reader.u64("challenge.dcid")?);
+        let scid = ConnectionId(reader.u64("challenge.scid")?);
+        let version = reader.u32("challenge.version")?;
+        let attempt = reader.u8("challenge.attempt")?;
+        let cookie = decode_cookie(&mut reader)?.to_vec();
+        let params = Params::decode(reader.bytes(reader.remaining(), "challenge.params")?)?;
+        Ok(Self { dcid, scid, version, attempt, cookie, params })
+    }
+}
+
+/// No connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refuse {
+    /// The client.
+    pub dcid: ConnectionId,
+    /// Why.
+    pub reason: RefuseReason,
+}
+
+impl Refuse {
+    /// Appends the packet.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.push(REFUSE);
+        out.extend_from_slice(&self.dcid.0.to_be_bytes());
+        out.push(match self.reason {
+            RefuseReason::Version => 1,
+            RefuseReason::Busy => 2,
+        });
+        protection::seal(PacketNumber(0), out, start);
+    }
+
+    /// Reads a whole datagram.
+    pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = open_unnumbered(datagram, REFUSE)?;
+        let dcid = ConnectionId(reader.u64("refuse.dcid")?);
+        let reason = match reader.u8("refuse.reason")? {
+            1 => RefuseReason::Version,
+            2 => RefuseReason::Busy,
+            _ => return Err(DecodeError::Invalid("refuse.reason")),
+        };
+        Ok(Self { dcid, reason })
+    }
+}
+
+/// The answer to a data packet for an unknown connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reset {
+    /// The destination that the packet named.
+    pub unknown: ConnectionId,
+    /// The truncated number of that packet: proof that the sender of the reset has seen it.
+    pub number: u32,
+}
+
+impl Reset {
+    /// Appends the packet.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.push(RESET);
+        out.extend_from_slice(&self.unknown.0.to_be_bytes());
+        out.extend_from_slice(&self.number.to_be_bytes());
+        protection::seal(PacketNumber(0), out, start);
+    }
+
+    /// Reads a whole datagram.
+    pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = open_unnumbered(datagram, RESET)?;
+        Ok(Self {
+            unknown: ConnectionId(reader.u64("reset.unknown")?),
+            number: reader.u32("reset.number")?,
+        })
+    }
+}
+
+/// The header of a data packet: associated data of the packet protection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataHeader<'a> {
+    /// The connection, as its receiver named it.
+    pub dcid: ConnectionId,
+    /// The receiver shall not wait with its acknowledgement.
+    pub ack_now: bool,
+    /// The packet number, truncated.
+    pub number: u32,
+    /// How far below this packet the oldest one lies that the sender still wants to hear of.
+    pub span: u64,
+    /// Present until the server has answered.
+    pub cookie: Option<Cookie<'a>>,
+}
+
+/// What a client repeats until the server has answered, from which the server makes its state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cookie<'a> {
+    /// Where the server's packets shall go.
+    pub scid: ConnectionId,
+    /// The version chosen by the server.
+    pub version: u32,
+    /// From the CHALLENGE.
+    pub cookie: &'a [u8],
+    /// The client's limits, encoded.
+    pub params: &'a [u8],
+}
+
+impl<'a> DataHeader<'a> {
+    /// Bytes of a header without cookie, for the largest span in use, and of the tag.
+    pub const MAX_OVERHEAD: usize = 1 + 8 + 4 + 4 + protection::TAG_BYTES;
+
+    /// Appends the header. Frames follow, then [`protection::seal`].
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut kind = DATA;
+        if self.ack_now {
+            kind |= FLAG_ACK_NOW;
+        }
+        if self.cookie.is_some() {
+            kind |= FLAG_COOKIE;
+        }
+        out.push(kind);
+        out.extend_from_slice(&self.dcid.0.to_be_bytes());
+        out.extend_from_slice(&self.number.to_be_bytes());
+        put_varint(out, self.span);
+        if let Some(cookie) = &self.cookie {
+            out.extend_from_slice(&cookie.scid.0.to_be_bytes());
+            out.extend_from_slice(&cookie.version.to_be_bytes());
+            put_varint(out, cookie.cookie.len() as u64);
+            out.extend_from_slice(cookie.cookie);
+            put_varint(out, cookie.params.len() as u64);
+            out.extend_from_slice(cookie.params);
+        }
+    }
+
+    /// Sets the flag that asks for an immediate acknowledgement in an encoded, unsealed header.
+    pub fn set_ack_now(packet: &mut [u8]) {
+        if let Some(kind) = packet.first_mut() {
+            *kind |= FLAG_ACK_NOW;
+        }
+    }
+
+    /// Reads the header at the front of a packet.
+    pub fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let kind = reader.u8("packet.kind")?;
+        let PacketKind::Data { cookie } = PacketKind::of(kind)? else {
+            return Err(DecodeError::Invalid("packet.kind"));
+        };
+        Ok(Self {
+            dcid: ConnectionId(reader.u64("data.dcid")?),
+            ack_now: kind & FLAG_ACK_NOW != 0,
+            number: reader.u32("data.number")?,
+            span: reader.varint("data.span")?,
+            cookie: if cookie { Some(Cookie::decode(reader)?) } else { None },
+        })
+    }
+}
+
+impl<'a> Cookie<'a> {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            scid: ConnectionId(reader.u64("cookie.scid")?),
+            version: reader.u32("cookie.version")?,
+            cookie: decode_cookie(reader)?,
+            params: reader.prefixed("cookie.params")?,
+        })
+    }
+}
+
+fn decode_cookie<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {
+    let len = reader.varint_max(MAX_COOKIE_BYTES, "cookie")?;
+    reader.bytes(len as usize, "cookie")
+}
+
+/// Handshake packets have no number; their tag is checked all the same.
+fn open_unnumbered(datagram: &[u8], kind: u8) -> Result<Reader<'_>, DecodeError> {
+    let mut reader = Reader::new(protection::open(PacketNumber(0), datagram)?);
+    if reader.u8("packet.kind")? == kind {
+        Ok(reader)
+    } else {
+        Err(DecodeError::Invalid("packet.kind"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+
+    use super::*;
+
+    const ID: ConnectionId = ConnectionId(0x0123_4567_89ab_cdef);
+
+    fn encoded(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode(&mut out);
+        out
+    }
+
+    #[test]
+    fn handshake_packets_round_trip_and_notice_each_flipped_bit() {
+        let hello =
+            Hello { scid: ID, instance: 7, attempt: 3, versions: vec![crate::wire::VERSION, 1] };
+        let challenge = Challenge {
+            dcid: ID,
+            scid: ConnectionId(9),
+            version: crate::wire::VERSION,
+            attempt: 3,
+            cookie: vec![1; 32],
+            params: Params {
+                max_datagram_bytes: 1_400,
+                lane_window_bytes: 1,
+                connection_window_bytes: 2,
+                hold: Duration::from_millis(3),
+                app: Bytes::from_static(b"x"),
+            },
+        };
+        let refuse = Refuse { dcid: ID, reason: RefuseReason::Busy };
+        let reset = Reset { unknown: ID, number: 77 };
+        let hello_bytes = encoded(|out| hello.encode(out));
+        let challenge_bytes = encoded(|out| challenge.encode(out));
+        assert_eq!(hello_bytes.len(), usize::from(BASE_MTU));
+        assert!(challenge_bytes.len() < hello_bytes.len(), "no amplification");
+        assert_eq!(Hello::decode(&hello_bytes), Ok(hello));
+        assert_eq!(Challenge::decode(&challenge_bytes), Ok(challenge));
+        assert_eq!(Refuse::decode(&encoded(|out| refuse.encode(out))), Ok(refuse));
+        assert_eq!(Reset::decode(&encoded(|out| reset.encode(out))), Ok(reset));
+
+        for bit in 0..challenge_bytes.len() * 8 {
+            let mut damaged = challenge_bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Challenge::decode(&damaged), Err(DecodeError::Integrity));
+        }
+    }
+
+    #[test]
+    fn data_headers_round_trip() {
+        for (ack_now, cookie) in [
+            (false, None),
+            (true, Some(Cookie { scid: ID, version: 5, cookie: b"cookie", params: b"params" })),
+        ] {
+            let header = DataHeader { dcid: ID, ack_now, number: 9, span: 70, cookie };
+            let bytes = encoded(|out| header.encode(out));
+            assert_eq!(peek_connection_id(&bytes), Some(ID));
+            assert_eq!(DataHeader::decode(&mut Reader::new(&bytes)), Ok(header));
+        }
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! What each side tells the other once, in the handshake: its limits.
+//!
+//! Encoded as (identifier, length, value); unknown identifiers are skipped, so that later versions
+//! can add some.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{
+    cursor::{put_varint, varint_len, DecodeError, Reader},
+    BASE_MTU,
+};
+
+/// The longest opaque application parameter, in bytes.
+pub const MAX_APP_PARAMS_BYTES: usize = 64;
+
+const MAX_DATAGRAM: u64 = 1;
+const LANE_WINDOW: u64 = 2;
+const CONNECTION_WINDOW: u64 = 3;
+const HOLD: u64 = 4;
+const APP: u64 = 5;
+
+/// Credits and times above these are not credible: 2^40 bytes, one hour.
+const MAX_WINDOW_BYTES: u64 = 1 << 40;
+const MAX_HOLD_US: u64 = 3_600_000_000;
+
+/// The limits of one side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Params {
+    /// The longest datagram that this side takes, in bytes of UDP payload.
+    pub max_datagram_bytes: u16,
+    /// Receive credit of each reliable lane at the start, in bytes.
+    pub lane_window_bytes: u64,
+    /// Receive credit of all reliable lanes together at the start, in bytes.
+    pub connection_window_bytes: u64,
+    /// How long a receiver should hold later best-effort messages for an earlier one.
+    pub hold: Duration,
+    /// Opaque bytes of the application, at most [`MAX_APP_PARAMS_BYTES`].
+    pub app: Bytes,
+}
+
+impl Params {
+    /// Appends the parameters.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let integers = [
+            (MAX_DATAGRAM, u64::from(self.max_datagram_bytes)),
+            (LANE_WINDOW, self.lane_window_bytes),
+            (CONNECTION_WINDOW, self.connection_window_bytes),
+            (HOLD, u64::try_from(self.hold.as_micros()).unwrap_or(MAX_HOLD_US).min(MAX_HOLD_US)),
+        ];
+        for (id, value) in integers {
+            put_varint(out, id);
+            put_varint(out, varint_len(value) as u64);
+            put_varint(out, value);
+        }
+        put_varint(out, APP);
+        put_varint(out, self.app.len() as u64);
+        out.extend_from_slice(&self.app);
+    }
+
+    /// Reads parameters; those not named keep the value that a peer may always assume.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut params = Self {
+            max_datagram_bytes: BASE_MTU,
+            lane_window_bytes: 0,
+            connection_window_bytes: 0,
+            hold: Duration::ZERO,
+            app: Bytes::new(),
+        };
+        let mut reader = Reader::new(bytes);
+        while !reader.is_empty() {
+            let id = reader.varint("params.id")?;
+            let mut value = Reader::new(reader.prefixed("params.value")?);
+            match id {
+                MAX_DATAGRAM => {
+                    let bytes = value.varint_max(u64::from(u16::MAX), "params.max_datagram")?;
+                    // A peer that takes less than every path must carry cannot be served.
+                    params.max_datagram_bytes = u16::try_from(bytes)
+                        .ok()
+                        .filter(|&bytes| bytes >= crate::config::MIN_MTU)
+                        .ok_or(DecodeError::Invalid("params.max_datagram"))?;
+                }
+                LANE_WINDOW => {
+                    params.lane_window_bytes =
+                        value.varint_max(MAX_WINDOW_BYTES, "params.lane_window")?;
+                }
+                CONNECTION_WINDOW => {
+                    params.connection_window_bytes =
+                        value.varint_max(MAX_WINDOW_BYTES, "params.connection_window")?;
+                }
+                HOLD => {
+                    params.hold =
+                        Duration::from_micros(value.varint_max(MAX_HOLD_US, "params.hold")?);
+                }
+                APP => {
+                    let len = value.remaining();
+                    if len > MAX_APP_PARAMS_BYTES {
+                        return Err(DecodeError::Invalid("params.app"));
+                    }
+                    params.app = Bytes::copy_from_slice(value.bytes(len, "params.app")?);
+                }
+                _ => {}
+            }
+        }
+        Ok(params)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Params {
+        Params {
+            max_datagram_bytes: 1_452,
+            lane_window_bytes: 2 << 20,
+            connection_window_bytes: 8 << 20,
+            hold: Duration::from_millis(50),
+            app: Bytes::from_static(b"\x01"),
+        }
+    }
+
+    #[test]
+    fn round_trip_with_an_unknown_parameter() {
+        let mut out = Vec::new();
+        put_varint(&mut out, 4_711);
+        put_varint(&mut out, 3);
+        out.extend_from_slice(b"new");
+        sample().encode(&mut out);
+        assert_eq!(Params::decode(&out), Ok(sample()));
+    }
+
+    #[test]
+    fn absurd_values_are_refused() {
+        let mut out = Vec::new();
+        Params { max_datagram_bytes: 100, ..sample() }.encode(&mut out);
+        assert_eq!(Params::decode(&out), Err(DecodeError::Invalid("params.max_datagram")));
+        let mut out = Vec::new();
+        Params { app: Bytes::from(vec![0; 65]), ..sample() }.encode(&mut out);
+        assert_eq!(Params::decode(&out), Err(DecodeError::Invalid("params.app")));
+    }
+}
