@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! The receiver's side: what has arrived, and when is an acknowledgement due?
+//!
+//! At once when something is missing or asked for; otherwise thinned, because on a radio every
+//! acknowledgement takes airtime from data.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    range_set::RangeSet, recovery::estimate::LossEstimator, units::PacketNumber, wire::ack::Ack,
+};
+
+/// Ranges remembered: what a bitmap acknowledgement can name, and a bound on memory.
+const MAX_RANGES: usize = 1_024;
+/// Packets of a round trip per acknowledgement, and its bounds.
+const ACKS_PER_ROUND_TRIP: u64 = 16;
+const MAX_PACKETS_PER_ACK: u64 = 32;
+/// Numbers that are missing at once and counted as lost: a longer gap is an outage, not loss.
+const MAX_GAP_COUNTED: u64 = 64;
+
+/// Whether a packet is news.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    New,
+    /// Received before, or so old that nobody waits for it.
+    Duplicate,
+}
+
+/// Packets received and not yet acknowledged for good.
+#[derive(Debug)]
+pub(crate) struct AckManager {
+    received: RangeSet,
+    /// The sender no longer wants to hear of numbers below.
+    floor: u64,
+    largest: Option<(u64, Instant)>,
+    /// Packets to be acknowledged since the last acknowledgement.
+    unacked: u64,
+    deadline: Option<Instant>,
+    due: bool,
+    max_delay: Duration,
+    /// Packets per acknowledgement, from the rate of arrival.
+    every: u64,
+    round_start: Instant,
+    round_packets: u64,
+    /// How much of what the peer sends is lost.
+    pub(crate) loss: LossEstimator,
+}
+
+impl AckManager {
+    pub(crate) fn new(max_delay: Duration, now: Instant) -> Self {
+        Self {
+            received: RangeSet::with_capacity_limit(MAX_RANGES),
+            floor: 0,
+            largest: None,
+            unacked: 0,
+            deadline: None,
+            due: false,
+            max_delay,
+            every: 1,
+            round_start: now,
+            round_packets: 0,
+            loss: LossEstimator::default(),
+        }
+    }
+
+    /// What the next packet number is expected to be near.
+    pub(crate) fn expected(&self) -> PacketNumber {
+        PacketNumber(self.largest.map_or(0, |(largest, _)| largest + 1))
+    }
+
+    /// Whether `number` would be news.
+    pub(crate) fn classify(&self, number: PacketNumber) -> Arrival {
+        if number.0 < self.floor || self.received.contains(number.0) {
+            Arrival::Duplicate
+        } else {
+            Arrival::New
+        }
+    }
+
+    /// Records a packet that is news. `floor`: numbers below are settled for the sender.
+    pub(crate) fn on_packet(
+        &mut self,
+        now: Instant,
+        number: PacketNumber,
+        floor: u64,
+        ack: AckRequest,
+        rtt: Duration,
+    ) {
+        let gap = self.changes_gaps(number.0);
+        self.received.insert(number.0);
+        self.floor = self.floor.max(floor.min(number.0));
+        self.received.remove_below(self.floor);
+        self.loss.record(false);
+        if self.largest.map_or(true, |(largest, _)| largest < number.0) {
+            self.largest = Some((number.0, now));
+        }
+        if ack == AckRequest::No {
+            return;
+        }
+        self.count_round(now, rtt);
+        self.unacked += 1;
+        if ack == AckRequest::Now || gap || self.unacked >= self.every {
+            self.due = true;
+        } else if self.deadline.is_none() {
+            self.deadline = Some(now + (rtt / 8).min(self.max_delay));
+        }
+    }
+
+    /// Whether a packet opens a hole or closes one (part of one).
+    fn changes_gaps(&mut self, number: u64) -> bool {
+        let Some((largest, _)) = self.largest else { return number != 0 };
+        if number < largest {
+            return true;
+        }
+        let missing = number - largest - 1;
+        for _ in 0..missing.min(MAX_GAP_COUNTED) {
+            self.loss.record(true);
+        }
+        missing > 0
+    }
+
+    fn count_round(&mut self, now: Instant, rtt: Duration) {
+        self.round_packets += 1;
+        if now.saturating_duration_since(self.round_start) >= rtt {
+            self.every = (self.round_packets / ACKS_PER_ROUND_TRIP).clamp(1, MAX_PACKETS_PER_ACK);
+            self.round_start = now;
+            self.round_packets = 0;
+        }
+    }
+
+    /// Whether an acknowledgement must be sent now.
+    pub(crate) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// Whether there is anything new to acknowledge: a packet that leaves anyway takes it along.
+    pub(crate) fn has_news(&self) -> bool {
+        self.due || self.unacked > 0
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    pub(crate) fn on_deadline(&mut self) {
+        self.deadline = None;
+        self.due |= self.unacked > 0;
+    }
+
+    /// Appends an acknowledgement of everything in the window, if it fits into `room` bytes.
+    pub(crate) fn write(&mut self, now: Instant, room: usize, out: &mut Vec<u8>) -> bool {
+        let Some((_, at)) = self.largest else { return false };
+        let delay = now.saturating_duration_since(at).as_micros();
+        let delay = u64::try_from(delay).unwrap_or(u64::MAX).min((1 << 30) - 1);
+        if !Ack::encode(&self.received, delay, room, out) {
+            return false;
+        }
+        self.unacked = 0;
+        self.due = false;
+        self.deadline = None;
+        true
+    }
+}
+
+/// How urgently a packet wants to be acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AckRequest {
+    /// It carries nothing that needs it.
+    No,
+    /// Whenever it suits.
+    Some,
+    /// At once.
+    Now,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(16);
+
+    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+    fn t0() -> Instant {
+        Instant::now()
+    }
+
+    fn receive(acks: &mut AckManager, now: Instant, number: u64, request: AckRequest) {
+        acks.on_packet(now, PacketNumber(number), 0, request, RTT);
+    }
+
+    #[test]
+    fn gaps_and_requests_are_answered_at_once_the_rest_is_thinned() {
+        let t0 = t0();
+        let mut acks = AckManager::new(Duration::from_millis(5), t0);
+        // 64 packets in a round trip: from then on four to an acknowledgement.
+        for n in 0..64 {
+            receive(&mut acks, t0 + Duration::from_micros(n * 253), n, AckRequest::Some);
+            acks.write(t0, 1_000, &mut Vec::new());
+        }
+        receive(&mut acks, t0 + RTT, 64, AckRequest::Some);
+        acks.write(t0 + RTT, 1_000, &mut Vec::new());
+        receive(&mut acks, t0 + RTT, 65, AckRequest::Some);
+        assert!(!acks.is_due() && acks.has_news());
+        assert_eq!(acks.deadline(), Some(t0 + RTT + RTT / 8));
+        receive(&mut acks, t0 + RTT, 66, AckRequest::Now);
+        assert!(acks.is_due());
+        acks.write(t0 + RTT, 1_000, &mut Vec::new());
+        assert!(!acks.has_news() && acks.deadline().is_none());
+        for n in [68, 67] {
+            receive(&mut acks, t0 + RTT, n, AckRequest::Some);
+            assert!(acks.is_due(), "a hole opens or closes at {n}");
+            acks.write(t0 + RTT, 1_000, &mut Vec::new());
+        }
+        receive(&mut acks, t0 + RTT, 69, AckRequest::No);
+        assert!(!acks.has_news(), "acknowledgements are not acknowledged");
+    }
+
+    #[test]
+    fn what_is_below_the_floor_is_old() {
+        let t0 = t0();
+        let mut acks = AckManager::new(Duration::ZERO, t0);
+        acks.on_packet(t0, PacketNumber(100), 90, AckRequest::Some, RTT);
+        assert_eq!(acks.classify(PacketNumber(89)), Arrival::Duplicate);
+        assert_eq!(acks.classify(PacketNumber(90)), Arrival::New);
+        assert_eq!(acks.classify(PacketNumber(100)), Arrival::Duplicate);
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! How much is lost, and how bunched.
+//!
+//! Two exponential averages, a fast and a slow one; their maximum plus one standard error is the
+//! estimate. It errs upwards: too low an estimate costs a round trip, too high a one only bytes.
+
+use crate::units::Probability;
+
+/// Packets over which the two averages reach back.
+const FAST: f64 = 32.0;
+const SLOW: f64 = 512.0;
+/// Assumed before anything was seen.
+const PRIOR: f64 = 0.02;
+const MIN: f64 = 0.01;
+const MAX: f64 = 0.5;
+
+/// Loss and burst length of one direction.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct LossEstimator {
+    fast: f64,
+    slow: f64,
+    losses: f64,
+    runs: f64,
+    previous_lost: bool,
+}
+
+impl Default for LossEstimator {
+    fn default() -> Self {
+        Self { fast: PRIOR, slow: PRIOR, losses: 0.0, runs: 0.0, previous_lost: false }
+    }
+}
+
+impl LossEstimator {
+    /// The fate of the next packet, in the order of sending as far as it is known.
+    pub(crate) fn record(&mut self, lost: bool) {
+        let sample = f64::from(u8::from(lost));
+        self.fast += (sample - self.fast) / FAST;
+        self.slow += (sample - self.slow) / SLOW;
+        if lost {
+            self.losses += 1.0;
+            if !self.previous_lost {
+                self.runs += 1.0;
+            }
+        }
+        // Old runs fade, so that the burst length follows the path.
+        if self.runs >= 64.0 {
+            self.runs /= 2.0;
+            self.losses /= 2.0;
+        }
+        self.previous_lost = lost;
+    }
+
+    /// The upper estimate, `1 %..=50 %`.
+    #[must_use]
+    pub(crate) fn upper(&self) -> Probability {
+        let mean = self.fast.max(self.slow);
+        let sigma = (mean * (1.0 - mean) / SLOW).sqrt();
+        Probability::from_f64((mean + sigma).clamp(MIN, MAX))
+    }
+
+    /// Mean number of packets lost in a row; 1 before any loss.
+    #[must_use]
+    pub(crate) fn mean_run(&self) -> f64 {
+        if self.runs == 0.0 {
+            1.0
+        } else {
+            self.losses / self.runs
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn follows_the_loss_from_above_and_sees_bursts() {
+        let mut regular = LossEstimator::default();
+        let mut bursty = LossEstimator::default();
+        for n in 0..10_000 {
+            regular.record(n % 10 == 0);
+            bursty.record(n % 100 < 10);
+        }
+        assert!((0.1..0.16).contains(&regular.upper().as_f64()), "{}", regular.upper());
+        assert!((regular.mean_run() - 1.0).abs() < 0.01);
+        assert!((bursty.mean_run() - 10.0).abs() < 0.5);
+        for _ in 0..5_000 {
+            regular.record(false);
+        }
+        assert_eq!(regular.upper(), Probability::from_f64(MIN));
+    }
+}

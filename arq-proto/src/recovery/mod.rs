@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Which packets arrived and which are lost: wires the ledger, the round-trip estimate, the loss
+//! detector and the probe time-out together. It names what was acknowledged and lost; what to do
+//! about it is the lanes' affair.
+
+pub(crate) mod estimate;
+pub(crate) mod loss;
+pub(crate) mod pto;
+pub(crate) mod rtt;
+
+use std::time::{Duration, Instant};
+
+use estimate::LossEstimator;
+use loss::{LossDetector, Verdict};
+use rtt::RttEstimator;
+
+use crate::{
+    config::Config,
+    congestion::{self, AckSample, Controller, LossCause, LossSample},
+    error::Violation,
+    pacing::Pacer,
+    sent::{Content, Contents, Fate, SentLedger, SentPacket},
+    stats::Stats,
+    units::{PacketNumber, Probability},
+    wire::ack::Ack,
+};
+
+/// Contents of the packets whose fate has become known, in the order of sending.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) acked: Vec<Content>,
+    pub(crate) lost: Vec<Content>,
+}
+
+/// The sender's view of the path.
+#[derive(Debug)]
+pub(crate) struct Recovery {
+    ledger: SentLedger,
+    pub(crate) rtt: RttEstimator,
+    detector: LossDetector,
+    pub(crate) loss: LossEstimator,
+    pub(crate) controller: Box<dyn Controller>,
+    pacer: Pacer,
+    granularity: Duration,
+    window_packets: Option<u32>,
+    largest_acked: Option<PacketNumber>,
+    loss_deadline: Option<Instant>,
+    newest_eliciting: Option<Instant>,
+    pto_count: u32,
+    /// When something was last heard from the peer.
+    heard_at: Instant,
+    /// A probe must leave although there may be nothing to repair.
+    pub(crate) probe_due: bool,
+    /// What was last sent was all there was to send.
+    pub(crate) app_limited: bool,
+}
+
+impl Recovery {
+    pub(crate) fn new(config: &Config, mtu: u16, now: Instant) -> Self {
+        Self {
+            ledger: SentLedger::default(),
+            rtt: RttEstimator::default(),
+            detector: LossDetector::new(config.timer_granularity),
+            loss: LossEstimator::default(),
+            controller: congestion::build(config.congestion, mtu),
+            pacer: Pacer::new(mtu, now),
+            granularity: config.timer_granularity,
+            window_packets: config.window_packets,
+            largest_acked: None,
+            loss_deadline: None,
+            newest_eliciting: None,
+            pto_count: 0,
+            heard_at: now,
+            probe_due: false,
+            app_limited: true,
+        }
+    }
+
+    pub(crate) fn next_number(&self) -> PacketNumber {
+        self.ledger.next_number()
+    }
+
+    /// How far the oldest packet of interest lies below the next one.
+    pub(crate) fn span(&self) -> u64 {
+        self.next_number().0 - self.ledger.floor().0
+    }
+
+    pub(crate) fn in_flight_bytes(&self) -> u64 {
+        self.ledger.in_flight_bytes()
+    }
+
+    /// Whether `number` was sent and has not been forgotten, as proof that a reset is not made up.
+    pub(crate) fn remembers(&self, truncated: u32) -> bool {
+        let number = PacketNumber::expand(truncated, self.next_number());
+        self.ledger.get(number.0).is_some_and(|packet| packet.fate != Fate::Skipped)
+    }
+
+    /// Leaves a number out, so that a peer that acknowledges what it never saw gives itself away
+    /// (RFC 9000 §21.4).
+    pub(crate) fn skip_number(&mut self, now: Instant) {
+        self.ledger.push(SentPacket {
+            sent_at: now,
+            bytes: 0,
+            fate: Fate::Skipped,
+            app_limited: false,
+            contents: Contents::new(),
+        });
+    }
+
+    /// Whether the controller and the window in packets allow another packet of `bytes`.
+    pub(crate) fn window_allows(&self, bytes: u64) -> bool {
+        let in_flight = self.ledger.in_flight_bytes();
+        let room = in_flight == 0 || in_flight + bytes <= self.controller.window();
+        let most = self.window_packets.map_or(u64::MAX, u64::from);
+        room && self.ledger.in_flight_packets() < most
+    }
+
+    /// When the pacer lets the next packet leave; `None` is now.
+    pub(crate) fn pacing_delay(&mut self, now: Instant) -> Option<Instant> {
+        // Before the first sample there is nothing to pace by but the initial window.
+        if !self.rtt.is_measured() {
+            return None;
+        }
+        let rate = self.pacing_rate();
+        self.pacer.delay_until(now, rate)
+    }
+
+    fn pacing_rate(&self) -> u64 {
+        self.controller.pacing_rate().unwrap_or_else(|| {
+            let micros = self.rtt.smoothed().as_micros().max(1);
+            let rate = u128::from(self.controller.window()) * 5 / 4 * 1_000_000 / micros;
+            u64::try_from(rate).unwrap_or(u64::MAX).max(1)
+        })
+    }
+
+    pub(crate) fn on_sent(
+        &mut self,
+        now: Instant,
+        bytes: u32,
+        eliciting: bool,
+        contents: Contents,
+    ) {
+        let number = self.next_number();
+        if eliciting {
+            self.controller.on_sent(number);
+            self.pacer.on_sent(u64::from(bytes));
+            self.newest_eliciting = Some(now);
+            self.probe_due = false;
+        }
+        self.ledger.push(SentPacket {
+            sent_at: now,
+            bytes,
+            fate: if eliciting { Fate::InFlight } else { Fate::NotEliciting },
+            app_limited: self.app_limited,
+            contents,
+        });
+    }
+
+    /// Anything authentic was received: the peer lives, probing starts anew.
+    pub(crate) fn on_heard(&mut self, now: Instant) {
+        self.heard_at = now;
+        self.pto_count = 0;
+    }
+
+    pub(crate) fn on_ack(
+        &mut self,
+        now: Instant,
+        ack: &Ack,
+        out: &mut Outcome,
+    ) -> Result<(), Violation> {
+        if ack.largest() >= self.next_number() {
+            return Err(Violation::AckOfUnsent);
+        }
+        let in_flight_before = self.ledger.in_flight_bytes();
+        let mut newly = NewlyAcked::default();
+        for &(start, end) in ack.ranges.iter().rev() {
+            for number in start.max(self.ledger.floor().0)..=end {
+                self.acknowledge(now, number, &mut newly, out)?;
+            }
+        }
+        self.largest_acked = self.largest_acked.max(Some(ack.largest()));
+        if let Some((number, sent_at, app_limited)) = newly.largest {
+            if number == ack.largest() {
+                let delay = Duration::from_micros(ack.delay_us.min(1_000_000));
+                self.rtt.update(now.saturating_duration_since(sent_at), delay);
+            }
+            if newly.bytes > 0 {
+                self.controller.on_ack(&AckSample {
+                    now,
+                    bytes: newly.bytes,
+                    largest: number,
+                    sent_at,
+                    latest_rtt: self.rtt.latest(),
+                    min_rtt: self.rtt.min(),
+                    in_flight_bytes: in_flight_before,
+                    app_limited,
+                });
+            }
+        }
+        self.detect(now, out);
+        self.prune(now);
+        Ok(())
+    }
+
+    fn acknowledge(
+        &mut self,
+        now: Instant,
+        number: u64,
+        newly: &mut NewlyAcked,
+        out: &mut Outcome,
+    ) -> Result<(), Violation> {
+        let Some(before) = self.ledger.get(number).map(|packet| packet.fate) else {
+            return Ok(());
+        };
+        match before {
+            Fate::Acked | Fate::NotEliciting => return Ok(()),
+            Fate::Skipped => return Err(Violation::AckOfUnsent),
+            Fate::InFlight | Fate::Lost(_) => {}
+        }
+        self.ledger.set_fate(number, Fate::Acked);
+        let Some(packet) = self.ledger.get(number) else { return Ok(()) };
+        out.acked.extend_from_slice(&packet.contents);
+        let (sent_at, bytes, app_limited) =
+            (packet.sent_at, u64::from(packet.bytes), packet.app_limited);
+        self.loss.record(false);
+        if matches!(before, Fate::Lost(_)) {
+            self.on_spurious_loss(now, number, sent_at);
+        } else {
+            newly.bytes += bytes;
+        }
+        newly.largest = Some((PacketNumber(number), sent_at, app_limited));
+        Ok(())
+    }
+
+    fn on_spurious_loss(&mut self, now: Instant, number: u64, sent_at: Instant) {
+        let distance = self.largest_acked.map_or(0, |largest| largest.0.saturating_sub(number));
+        let late = now.saturating_duration_since(sent_at).saturating_sub(self.rtt.conservative());
+        self.detector.on_spurious_loss(distance, late);
+        self.controller.on_spurious_loss();
+    }
+
+    /// Declares lost what the detector finds lost, and notes when to look again.
+    pub(crate) fn detect(&mut self, now: Instant, out: &mut Outcome) {
+        self.loss_deadline = None;
+        let Some(largest) = self.largest_acked else { return };
+        let mut lost = Vec::new();
+        for (number, packet) in self.ledger.in_flight() {
+            if number >= largest.0 {
+                break;
+            }
+            match self.detector.judge(now, packet.sent_at, largest.0 - number, &self.rtt) {
+                Verdict::Lost => lost.push(number),
+                // Later packets were sent later and lie closer to the largest: none is lost either.
+                Verdict::LostAt(deadline) => {
+                    self.loss_deadline = Some(deadline);
+                    break;
+                }
+            }
+        }
+        if !lost.is_empty() {
+            self.detector.on_loss_event();
+            self.declare_lost(now, &lost, LossCause::Gap, out);
+        }
+    }
+
+    /// The tail was silent: everything in flight counts as lost and is repaired, not one or two
+    /// packets of it. In a fade of the radio all of it is gone.
+    pub(crate) fn on_pto(&mut self, now: Instant, reverse: Probability, out: &mut Outcome) {
+        let lost: Vec<u64> = self.ledger.in_flight().map(|(number, _)| number).collect();
+        self.declare_lost(now, &lost, LossCause::Timeout, out);
+        self.pto_count += 1;
+        self.probe_due = true;
+        if self.pto_count > pto::flat_count(self.loss.upper(), reverse) {
+            self.controller.on_silence();
+        }
+        self.prune(now);
+    }
+
+    fn declare_lost(&mut self, now: Instant, numbers: &[u64], cause: LossCause, out: &mut Outcome) {
+        let (mut bytes, mut newest) = (0, None);
+        for &number in numbers {
+            self.ledger.set_fate(number, Fate::Lost(now));
+            let Some(packet) = self.ledger.get(number) else { continue };
+            out.lost.extend_from_slice(&packet.contents);
+            bytes += u64::from(packet.bytes);
+            newest = newest.max(Some(packet.sent_at));
+            self.loss.record(true);
+        }
+        if let Some(sent_at) = newest {
+            self.controller.on_loss(&LossSample { now, bytes, sent_at, cause });
+        }
+    }
+
+    fn prune(&mut self, now: Instant) {
+        // An acknowledgement later than this says nothing about reordering any more.
+        self.ledger.prune(now.checked_sub(self.rtt.conservative() * 2));
+    }
+
+    /// When [`detect`](Self::detect) should look again.
+    pub(crate) fn loss_deadline(&self) -> Option<Instant> {
+        self.loss_deadline
+    }
+
+    /// When the tail of the flight should be probed.
+    pub(crate) fn pto_deadline(&self, reverse: Probability) -> Option<Instant> {
+        if self.ledger.in_flight_packets() == 0 {
+            return None;
+        }
+        let sent_at = self.newest_eliciting?;
+        let flat = pto::flat_count(self.loss.upper(), reverse);
+        let silence = sent_at.saturating_duration_since(self.heard_at);
+        Some(sent_at + pto::interval(self.pto_base(), self.pto_count, flat, silence))
+    }
+
+    /// The probe time-out without back-off.
+    pub(crate) fn pto_base(&self) -> Duration {
+        pto::base(&self.rtt, self.granularity)
+    }
+
+    /// The path changed: keep the ledger, forget what was learnt about the old path.
+    pub(crate) fn on_path_change(&mut self) {
+        self.rtt.reset();
+        self.loss = LossEstimator::default();
+        self.controller.on_path_change();
+        self.pto_count = 0;
+    }
+
+    /// Nothing sent before matters any more.
+    pub(crate) fn forget_all(&mut self) {
+        self.ledger.clear();
+        self.loss_deadline = None;
+    }
+
+    pub(crate) fn fill(&self, stats: &mut Stats) {
+        if self.rtt.is_measured() {
+            stats.srtt = self.rtt.smoothed();
+            stats.min_rtt = self.rtt.min();
+        }
+        stats.loss = self.loss.upper();
+        // Burst lengths are small; the clamp bounds the cast.
+        stats.loss_run_hundredths = (self.loss.mean_run() * 100.0).clamp(100.0, 1e6) as u32;
+        stats.window_bytes = self.controller.window();
+        stats.in_flight_bytes = self.in_flight_bytes();
+        stats.pacing_bytes_per_sec = if self.rtt.is_measured() { self.pacing_rate() } else { 0 };
+    }
+}
+
+/// What one acknowledgement brought.
+#[derive(Default)]
+struct NewlyAcked {
+    bytes: u64,
+    largest: Option<(PacketNumber, Instant, bool)>,
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! The ledger of packets sent: a ring indexed by packet number, O(1) for every operation.
+
+use std::{collections::VecDeque, time::Instant};
+
+use smallvec::SmallVec;
+
+use crate::units::{LaneId, MessageSeq, PacketNumber};
+
+/// What a packet carried and must be told of its fate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// A chunk of a message.
+    Chunk { lane: LaneId, seq: MessageSeq, index: u8 },
+    /// The connection's receive credit.
+    MaxData,
+    /// A lane's receive credit.
+    MaxLaneData(LaneId),
+    /// The end of the connection.
+    Close,
+}
+
+/// Most packets carry one chunk; small messages are bundled.
+pub(crate) type Contents = SmallVec<[Content; 2]>;
+
+/// What is known of a packet number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// On its way, as far as we know.
+    InFlight,
+    /// Acknowledged.
+    Acked,
+    /// Declared lost at this time; may still turn out to have arrived.
+    Lost(Instant),
+    /// Carries nothing that the peer must acknowledge.
+    NotEliciting,
+    /// Never sent: an acknowledgement of it is made up.
+    Skipped,
+}
+
+/// A packet in the ledger.
+#[derive(Debug, Clone)]
+pub(crate) struct SentPacket {
+    pub(crate) sent_at: Instant,
+    pub(crate) bytes: u32,
+    pub(crate) fate: Fate,
+    pub(crate) app_limited: bool,
+    pub(crate) contents: Contents,
+}
+
+/// Packets remembered although lost, at most: what the peer may be asked to keep track of.
+const MAX_REMEMBERED: usize = 16_384;
+
+/// Every packet number from the oldest of interest to the newest used.
+#[derive(Debug, Default)]
+pub(crate) struct SentLedger {
+    base: u64,
+    packets: VecDeque<SentPacket>,
+    /// No packet below this number is in flight.
+    first_in_flight: u64,
+    in_flight_packets: u64,
+    in_flight_bytes: u64,
+}
+
+impl SentLedger {
+    /// The number that the next packet gets.
+    pub(crate) fn next_number(&self) -> PacketNumber {
+        PacketNumber(self.base + self.packets.len() as u64)
+    }
+
+    /// The oldest number whose fate is still of interest.
+    pub(crate) fn floor(&self) -> PacketNumber {
+        PacketNumber(self.base)
+    }
+
+    pub(crate) fn in_flight_bytes(&self) -> u64 {
+        self.in_flight_bytes
+    }
+
+    pub(crate) fn in_flight_packets(&self) -> u64 {
+        self.in_flight_packets
+    }
+
+    /// Records the packet that was given [`next_number`](Self::next_number).
+    pub(crate) fn push(&mut self, packet: SentPacket) {
+        if packet.fate == Fate::InFlight {
+            if self.in_flight_packets == 0 {
+                self.first_in_flight = self.next_number().0;
+            }
+            self.in_flight_packets += 1;
+            self.in_flight_bytes += u64::from(packet.bytes);
+        }
+        self.packets.push_back(packet);
+    }
+
+    pub(crate) fn get(&self, number: u64) -> Option<&SentPacket> {
+        self.packets.get(usize::try_from(number.checked_sub(self.base)?).ok()?)
+    }
+
+    fn get_mut(&mut self, number: u64) -> Option<&mut SentPacket> {
+        self.packets.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
+    }
+
+    /// Changes what is known of a packet; returns what was known before.
+    pub(crate) fn set_fate(&mut self, number: u64, fate: Fate) -> Option<Fate> {
+        let packet = self.get_mut(number)?;
+        let before = std::mem::replace(&mut packet.fate, fate);
+        if before == Fate::InFlight {
+            let bytes = u64::from(packet.bytes);
+            self.in_flight_packets -= 1;
+            self.in_flight_bytes -= bytes;
+        }
+        Some(before)
+    }
+
+    /// The packets in flight, the oldest first.
+    pub(crate) fn in_flight(&mut self) -> impl Iterator<Item = (u64, &SentPacket)> {
+        // Numbers only ever leave the set of those in flight, so the cursor never goes back.
+        while self.first_in_flight < self.next_number().0
+            && self.get(self.first_in_flight).map(|packet| packet.fate) != Some(Fate::InFlight)
+        {
+            self.first_in_flight += 1;
+        }
+        let skip = usize::try_from(self.first_in_flight.saturating_sub(self.base)).unwrap_or(0);
+        let first = self.base + skip as u64;
+        (first..)
+            .zip(self.packets.range(skip.min(self.packets.len())..))
+            .filter(|(_, packet)| packet.fate == Fate::InFlight)
+    }
+
+    /// Forgets the oldest packets of which nothing more can be learnt: those acknowledged, and those
+    /// lost for longer than a late acknowledgement takes.
+    pub(crate) fn prune(&mut self, forget_lost_before: Option<Instant>) {
+        while let Some(front) = self.packets.front() {
+            let settled = match front.fate {
+                Fate::Acked | Fate::NotEliciting | Fate::Skipped => true,
+                Fate::Lost(at) => {
+                    forget_lost_before.is_some_and(|limit| at < limit)
+                        || self.packets.len() > MAX_REMEMBERED
+                }
+                Fate::InFlight => false,
+            };
+            if !settled {
+                return;
+            }
+            self.packets.pop_front();
+            self.base += 1;
+        }
+    }
+
+    /// Forgets everything: nothing that was sent matters any more.
+    pub(crate) fn clear(&mut self) {
+        self.base = self.next_number().0;
+        self.packets.clear();
+        self.first_in_flight = self.base;
+        self.in_flight_packets = 0;
+        self.in_flight_bytes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn packet(sent_at: Instant, fate: Fate) -> SentPacket {
+        SentPacket { sent_at, bytes: 100, fate, app_limited: false, contents: Contents::new() }
+    }
+
+    #[test]
+    fn counts_what_is_in_flight_and_forgets_from_the_front() {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let t0 = Instant::now();
+        let mut ledger = SentLedger::default();
+        for fate in
+            [Fate::InFlight, Fate::Skipped, Fate::InFlight, Fate::NotEliciting, Fate::InFlight]
+        {
+            ledger.push(packet(t0, fate));
+        }
+        assert_eq!(ledger.in_flight_bytes(), 300);
+        assert_eq!(ledger.set_fate(2, Fate::Acked), Some(Fate::InFlight));
+        assert_eq!(ledger.set_fate(2, Fate::Acked), Some(Fate::Acked));
+        assert_eq!(ledger.set_fate(9, Fate::Acked), None);
+        ledger.prune(None);
+        assert_eq!(ledger.floor(), PacketNumber(0));
+        ledger.set_fate(0, Fate::Lost(t0));
+        assert_eq!(ledger.in_flight().map(|(n, _)| n).collect::<Vec<_>>(), [4]);
+        ledger.prune(Some(t0));
+        assert_eq!(ledger.floor(), PacketNumber(0), "lost just now");
+        ledger.prune(Some(t0 + Duration::from_millis(1)));
+        assert_eq!(ledger.floor(), PacketNumber(4));
+        assert_eq!((ledger.in_flight_packets(), ledger.in_flight_bytes()), (1, 100));
+    }
+}
