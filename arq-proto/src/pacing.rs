@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! When may the next burst leave? A token bucket (RFC 9002 §7.7).
+//!
+//! Bursts overflow shallow buffers, waking up for every packet costs CPU: the bucket holds what the
+//! rate yields in [`BURST_TIME`], between a few packets and one segmentation-offload send.
+
+use std::time::{Duration, Instant};
+
+/// What a full bucket holds, in time: half a millisecond is what a timer with a resolution of 0.1 ms
+/// can keep.
+const BURST_TIME: Duration = Duration::from_micros(500);
+/// Packets that may always leave together: the first flight of a message should not wait.
+const MIN_BURST_PACKETS: u64 = 10;
+/// The largest single send of segmentation offload.
+const MAX_BURST_BYTES: u64 = 64 << 10;
+
+/// A token bucket in bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct Pacer {
+    mtu: u64,
+    tokens: u64,
+    capacity: u64,
+    refilled_at: Instant,
+}
+
+impl Pacer {
+    /// A full bucket for datagrams of `mtu` bytes.
+    #[must_use]
+    pub(crate) fn new(mtu: u16, now: Instant) -> Self {
+        let mtu = u64::from(mtu);
+        let capacity = MIN_BURST_PACKETS * mtu;
+        Self { mtu, tokens: capacity, capacity, refilled_at: now }
+    }
+
+    /// When a datagram may leave: `None` is now. `rate` in bytes per second.
+    pub(crate) fn delay_until(&mut self, now: Instant, rate: u64) -> Option<Instant> {
+        self.refill(now, rate);
+        if self.tokens >= self.mtu {
+            return None;
+        }
+        // Wake up for a burst, not for one packet.
+        let wanted = (self.capacity / 2).max(self.mtu) - self.tokens;
+        Some(now + time_for(wanted, rate))
+    }
+
+    /// Takes the tokens of what was sent.
+    pub(crate) fn on_sent(&mut self, bytes: u64) {
+        self.tokens = self.tokens.saturating_sub(bytes);
+    }
+
+    fn refill(&mut self, now: Instant, rate: u64) {
+        let most = MAX_BURST_BYTES.max(MIN_BURST_PACKETS * self.mtu);
+        self.capacity = bytes_in(BURST_TIME, rate).clamp(MIN_BURST_PACKETS * self.mtu, most);
+        let earned = bytes_in(now.saturating_duration_since(self.refilled_at), rate);
+        self.tokens = self.tokens.saturating_add(earned);
+        if self.tokens >= self.capacity {
+            self.tokens = self.capacity;
+            self.refilled_at = now;
+        } else {
+            // Only the time that was paid out: frequent refills must not lose the fractions.
+            self.refilled_at += time_for(earned, rate);
+        }
+    }
+}
+
+fn bytes_in(time: Duration, rate: u64) -> u64 {
+    let bytes = time.as_nanos().saturating_mul(rate.into()) / 1_000_000_000;
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+fn time_for(bytes: u64, rate: u64) -> Duration {
+    let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
+    // An hour is as good as never: the rate will have changed.
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX).min(3_600_000_000_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_kept_over_a_second() {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let t0 = Instant::now();
+        for rate in [50_000_u64, 1_000_000, 12_500_000, 125_000_000] {
+            let mut pacer = Pacer::new(1_200, t0);
+            let (mut now, mut sent) = (t0, 0_u64);
+            while now < t0 + Duration::from_secs(1) {
+                match pacer.delay_until(now, rate) {
+                    Some(later) => {
+                        assert!(later > now);
+                        now = later;
+                    }
+                    None => {
+                        pacer.on_sent(1_200);
+                        sent += 1_200;
+                    }
+                }
+            }
+            let expected = rate + 10 * 1_200;
+            let error = sent.abs_diff(expected) as f64 / expected as f64;
+            assert!(error < 0.1, "rate {rate}: sent {sent}");
+        }
+    }
+}
