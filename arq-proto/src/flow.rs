@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! How much may the peer send us? Receive credit, counted since the start and only ever raised.
+//!
+//! A message costs its length plus [`MESSAGE_OVERHEAD_BYTES`], so that a million one-byte messages
+//! cannot occupy more memory than the credit says. Only reliable lanes need credit: a best-effort
+//! lane drops instead.
+
+/// What a message costs beside its bytes: about what keeping it takes.
+pub(crate) const MESSAGE_OVERHEAD_BYTES: u64 = 64;
+
+/// The credit that a message of `len` bytes takes.
+pub(crate) const fn message_cost(len: usize) -> u64 {
+    len as u64 + MESSAGE_OVERHEAD_BYTES
+}
+
+/// The credit that one side grants: a window beyond what its application has taken.
+#[derive(Debug, Clone)]
+pub(crate) struct Granted {
+    window: u64,
+    consumed: u64,
+    announced: u64,
+}
+
+impl Granted {
+    /// The handshake announces the first window.
+    pub(crate) fn new(window: u64) -> Self {
+        Self { window, consumed: 0, announced: window }
+    }
+
+    /// The application took a message.
+    pub(crate) fn on_consumed(&mut self, cost: u64) {
+        self.consumed += cost;
+    }
+
+    /// Whether it is worth telling the peer: a quarter of the window is new.
+    pub(crate) fn is_due(&self) -> bool {
+        self.consumed + self.window - self.announced >= self.window / 4
+    }
+
+    /// The credit to announce now.
+    pub(crate) fn announce(&mut self) -> u64 {
+        self.announced = self.consumed + self.window;
+        self.announced
+    }
+
+    /// The announcement was lost.
+    pub(crate) fn on_lost(&mut self) {
+        // Due again, unless the announcement was the first, which the handshake carries.
+        self.announced = self.announced.min(self.consumed + self.window - self.window / 4);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credit_is_announced_in_quarters_and_again_when_lost() {
+        let mut granted = Granted::new(1_000);
+        granted.on_consumed(249);
+        assert!(!granted.is_due());
+        granted.on_consumed(1);
+        assert!(granted.is_due());
+        assert_eq!(granted.announce(), 1_250);
+        assert!(!granted.is_due());
+        granted.on_lost();
+        assert!(granted.is_due());
+        assert_eq!(granted.announce(), 1_250);
+    }
+}

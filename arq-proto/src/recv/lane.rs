@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! The messages of one lane, released in order, within a bound on memory.
+//!
+//! A reliable lane waits for what is missing: the peer repairs it. A best-effort lane waits at most
+//! for the hold time that the peer announced, and not at all by default; what is older than a
+//! message already released is dropped, since the application must never see an order reversed.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+
+use super::reassembly::Reassembly;
+use crate::{
+    error::Violation,
+    flow::message_cost,
+    units::{LaneId, MessageSeq, Reliability},
+    wire::{frame::ChunkFrame, LANE_MESSAGE_WINDOW},
+};
+
+#[derive(Debug)]
+enum Slot {
+    Empty,
+    Partial(Box<Reassembly>),
+    Complete(Bytes),
+}
+
+impl Slot {
+    fn cost(&self) -> u64 {
+        match self {
+            Self::Empty => 0,
+            Self::Partial(reassembly) => message_cost(reassembly.message_bytes()),
+            Self::Complete(message) => message_cost(message.len()),
+        }
+    }
+}
+
+/// The receiving side of a lane.
+#[derive(Debug)]
+pub(crate) struct RecvLane {
+    reliable: bool,
+    /// The message to be released next.
+    next: MessageSeq,
+    /// Messages from `next` on.
+    slots: VecDeque<Slot>,
+    /// Released, not yet taken by the application.
+    ready: VecDeque<Bytes>,
+    /// Cost of everything in `slots` and `ready`.
+    held: u64,
+    limit: u64,
+    hold: Duration,
+    /// When complete messages began to wait for an incomplete one before them.
+    waiting_since: Option<Instant>,
+}
+
+/// What a chunk brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// Nothing new.
+    Duplicate,
+    /// A piece.
+    Stored,
+    /// The first message that the application can take since it last found none.
+    Readable,
+    /// A best-effort lane is full.
+    Dropped,
+}
+
+impl RecvLane {
+    pub(crate) fn new(id: LaneId, limit: u64) -> Self {
+        Self {
+            reliable: id.reliability() == Reliability::Reliable,
+            next: 0,
+            slots: VecDeque::new(),
+            ready: VecDeque::new(),
+            held: 0,
+            limit,
+            hold: Duration::ZERO,
+            waiting_since: None,
+        }
+    }
+
+    /// How long later best-effort messages wait for an earlier one.
+    pub(crate) fn set_hold(&mut self, hold: Duration) {
+        self.hold = hold;
+    }
+
+    /// Whether `chunk` is the next one in order, or an old one: all that go-back-N accepts.
+    pub(crate) fn is_in_order(&self, chunk: &ChunkFrame<'_>) -> bool {
+        if chunk.seq != self.next {
+            return chunk.seq < self.next;
+        }
+        let missing = match self.slots.front() {
+            Some(Slot::Partial(reassembly)) => reassembly.first_missing(),
+            Some(Slot::Empty | Slot::Complete(_)) | None => 0,
+        };
+        chunk.index <= missing
+    }
+
+    /// Takes a chunk.
+    pub(crate) fn on_chunk(
+        &mut self,
+        now: Instant,
+        chunk: &ChunkFrame<'_>,
+    ) -> Result<Received, Violation> {
+        if chunk.seq < self.next {
+            return Ok(Received::Duplicate);
+        }
+        let offset = self.make_slot(chunk.seq)?;
+        if matches!(self.slots[offset], Slot::Empty) && !self.reserve(chunk)? {
+            return Ok(Received::Dropped);
+        }
+        // Making room may have dropped messages from the front.
+        let Some(slot) =
+            chunk.seq.checked_sub(self.next).and_then(|n| self.slots.get_mut(n as usize))
+        else {
+            return Ok(Received::Dropped);
+        };
+        if !fill(slot, chunk)? {
+            return Ok(Received::Duplicate);
+        }
+        let had_none = self.ready.is_empty();
+        self.release(now);
+        let readable = had_none && !self.ready.is_empty();
+        Ok(if readable { Received::Readable } else { Received::Stored })
+    }
+
+    /// Makes `seq` addressable; tells its offset.
+    fn make_slot(&mut self, seq: MessageSeq) -> Result<usize, Violation> {
+        if seq - self.next >= LANE_MESSAGE_WINDOW {
+            if self.reliable {
+                return Err(Violation::MessageWindow);
+            }
+            // The peer has long given up what lies that far back.
+            self.skip_to(seq + 1 - LANE_MESSAGE_WINDOW);
+        }
+        let offset = (seq - self.next) as usize;
+        while self.slots.len() <= offset {
+            self.slots.push_back(Slot::Empty);
+        }
+        Ok(offset)
+    }
+
+    /// Reserves memory for a new message.
+    fn reserve(&mut self, chunk: &ChunkFrame<'_>) -> Result<bool, Violation> {
+        let cost = message_cost(chunk.message_bytes);
+        if self.held + cost > self.limit {
+            if self.reliable {
+                return Err(Violation::Credit);
+            }
+            self.drop_oldest_partials(chunk.seq, cost);
+        }
+        if self.held + cost > self.limit {
+            return Ok(false);
+        }
+        self.held += cost;
+        Ok(true)
+    }
+
+    /// Best effort: newer messages are worth more than old incomplete ones.
+    fn drop_oldest_partials(&mut self, before: MessageSeq, cost: u64) {
+        while self.held + cost > self.limit && self.next < before {
+            match self.slots.front() {
+                Some(Slot::Complete(_)) | None => return,
+                Some(Slot::Empty | Slot::Partial(_)) => self.skip_to(self.next + 1),
+            }
+        }
+    }
+
+    /// Releases what is in order, or need not wait.
+    fn release(&mut self, now: Instant) {
+        self.release_complete();
+        if self.reliable {
+            return;
+        }
+        let first_complete = self.first_complete();
+        match first_complete {
+            None => self.waiting_since = None,
+            Some(seq) if self.hold.is_zero() => {
+                self.skip_to(seq);
+                self.release(now);
+            }
+            Some(_) => {
+                self.waiting_since.get_or_insert(now);
+            }
+        }
+    }
+
+    fn release_complete(&mut self) {
+        while let Some(Slot::Complete(_)) = self.slots.front() {
+            let Some(Slot::Complete(message)) = self.slots.pop_front() else { return };
+            self.next += 1;
+            self.waiting_since = None;
+            self.ready.push_back(message);
+        }
+    }
+
+    fn first_complete(&self) -> Option<MessageSeq> {
+        let offset = self.slots.iter().position(|slot| matches!(slot, Slot::Complete(_)))?;
+        Some(self.next + offset as u64)
+    }
+
+    /// Gives up every message below `seq` that is not complete.
+    fn skip_to(&mut self, seq: MessageSeq) {
+        while self.next < seq {
+            match self.slots.pop_front() {
+                Some(Slot::Complete(message)) => self.ready.push_back(message),
+                Some(slot) => self.held -= slot.cost(),
+                None => {
+                    self.next = seq;
+                    return;
+                }
+            }
+            self.next += 1;
+        }
+    }
+
+    /// The peer has given up everything below `below`. Tells whether a message became readable.
+    pub(crate) fn on_forget(&mut self, now: Instant, below: MessageSeq) -> bool {
+        if self.reliable || below <= self.next {
+            return false;
+        }
+        let had_none = self.ready.is_empty();
+        self.skip_to(below);
+        self.release(now);
+        had_none && !self.ready.is_empty()
+    }
+
+    /// When the wait for an incomplete message ends.
+    pub(crate) fn hold_deadline(&self) -> Option<Instant> {
+        self.waiting_since.map(|since| since + self.hold)
+    }
+
+    /// Ends the wait if it is time. Tells whether a message became readable.
+    pub(crate) fn on_hold_deadline(&mut self, now: Instant) -> bool {
+        if self.hold_deadline().map_or(true, |deadline| deadline > now) {
+            return false;
+        }
+        let had_none = self.ready.is_empty();
+        self.waiting_since = None;
+        if let Some(seq) = self.first_complete() {
+            self.skip_to(seq);
+            self.release(now);
+        }
+        had_none && !self.ready.is_empty()
+    }
+
+    /// The next message, and the credit that it gives back.
+    pub(crate) fn pop(&mut self) -> Option<(Bytes, u64)> {
+        let message = self.ready.pop_front()?;
+        let cost = message_cost(message.len());
+        self.held -= cost;
+        Some((message, if self.reliable { cost } else { 0 }))
+    }
+
+    /// Cost of everything kept.
+    pub(crate) fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Credit in use: what counts against the connection's window.
+    pub(crate) fn credited(&self) -> u64 {
+        if self.reliable {
+            self.held
+        } else {
+            0
+        }
+    }
+}
+
+/// Puts a chunk into a slot; `false` when it was there.
+fn fill(slot: &mut Slot, chunk: &ChunkFrame<'_>) -> Result<bool, Violation> {
+    match slot {
+        Slot::Complete(_) => return Ok(false),
+        Slot::Empty if chunk.data.len() == chunk.message_bytes => {
+            *slot = Slot::Complete(Bytes::copy_from_slice(chunk.data));
+            return Ok(true);
+        }
+        Slot::Empty => *slot = Slot::Partial(Box::new(Reassembly::new(chunk))),
+        Slot::Partial(_) => {}
+    }
+    let Slot::Partial(reassembly) = slot else { return Ok(false) };
+    if !reassembly.insert(chunk)? {
+        return Ok(false);
+    }
+    if reassembly.is_complete() {
+        if let Slot::Partial(reassembly) = std::mem::replace(slot, Slot::Empty) {
+            *slot = Slot::Complete(reassembly.into_message());
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const LIMIT: u64 = 10_000;
+
+    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+    fn t0() -> Instant {
+        Instant::now()
+    }
+
+    fn lane(reliability: Reliability) -> RecvLane {
+        RecvLane::new(LaneId::new(3, reliability).unwrap(), LIMIT)
+    }
+
+    fn whole(seq: MessageSeq, data: &'static [u8]) -> ChunkFrame<'static> {
+        piece(seq, data, data.len(), 0)
+    }
+
+    fn piece(
+        seq: u64,
+        message: &'static [u8],
+        chunk_bytes: usize,
+        index: usize,
+    ) -> ChunkFrame<'static> {
+        let start = index * chunk_bytes;
+        ChunkFrame {
+            lane: LaneId::new(3, Reliability::Reliable).unwrap(),
+            seq,
+            message_bytes: message.len(),
+            chunk_bytes,
+            index,
+            data: &message[start..message.len().min(start + chunk_bytes)],
+        }
+    }
+
+    fn taken(lane: &mut RecvLane) -> Vec<Bytes> {
+        std::iter::from_fn(|| lane.pop().map(|(message, _)| message)).collect()
+    }
+
+    static LONG: [u8; 3_000] = [9; 3_000];
+
+    #[test]
+    fn a_reliable_lane_waits_for_the_hole() {
+        let (t0, mut lane) = (t0(), lane(Reliability::Reliable));
+        assert_eq!(lane.on_chunk(t0, &whole(1, b"b")), Ok(Received::Stored));
+        assert_eq!(lane.on_chunk(t0, &whole(1, b"b")), Ok(Received::Duplicate));
+        assert_eq!(lane.on_chunk(t0, &whole(0, b"a")), Ok(Received::Readable));
+        assert_eq!(taken(&mut lane), ["a", "b"]);
+        assert_eq!(lane.on_chunk(t0, &whole(0, b"a")), Ok(Received::Duplicate));
+        assert_eq!(lane.held(), 0);
+    }
+
+    #[test]
+    fn a_reliable_lane_enforces_its_bounds() {
+        let (t0, mut lane) = (t0(), lane(Reliability::Reliable));
+        for seq in 0..3 {
+            assert_eq!(lane.on_chunk(t0, &piece(seq, &LONG, 1_000, 1)), Ok(Received::Stored));
+        }
+        assert_eq!(lane.on_chunk(t0, &piece(3, &LONG, 1_000, 1)), Err(Violation::Credit));
+        assert_eq!(
+            lane.on_chunk(t0, &whole(LANE_MESSAGE_WINDOW, b"far")),
+            Err(Violation::MessageWindow)
+        );
+    }
+
+    #[test]
+    fn best_effort_never_goes_back_and_prefers_the_new() {
+        let (t0, mut lane) = (t0(), lane(Reliability::BestEffort));
+        assert_eq!(lane.on_chunk(t0, &whole(5, b"f")), Ok(Received::Readable));
+        assert_eq!(lane.on_chunk(t0, &whole(3, b"d")), Ok(Received::Duplicate));
+        // Partial messages that would fill the memory give way to newer ones.
+        for seq in 6..20 {
+            assert_eq!(lane.on_chunk(t0, &piece(seq, &LONG, 1_000, 0)), Ok(Received::Stored));
+            assert!(lane.held() <= LIMIT);
+        }
+        assert_eq!(lane.on_chunk(t0, &whole(1 << 40, b"z")), Ok(Received::Stored));
+        assert_eq!(taken(&mut lane), ["f", "z"]);
+        assert_eq!(lane.held(), 0);
+    }
+
+    #[test]
+    fn a_hold_time_lets_a_repair_arrive() {
+        let (t0, mut lane) = (t0(), lane(Reliability::BestEffort));
+        lane.set_hold(50 * MS);
+        assert_eq!(lane.on_chunk(t0, &whole(1, b"b")), Ok(Received::Stored));
+        assert_eq!(lane.hold_deadline(), Some(t0 + 50 * MS));
+        assert_eq!(lane.on_chunk(t0 + 20 * MS, &whole(0, b"a")), Ok(Received::Readable));
+        assert_eq!(taken(&mut lane), ["a", "b"]);
+        lane.on_chunk(t0 + 20 * MS, &whole(3, b"d")).unwrap();
+        assert!(!lane.on_hold_deadline(t0 + 69 * MS));
+        assert!(lane.on_hold_deadline(t0 + 70 * MS));
+        lane.on_chunk(t0 + 80 * MS, &whole(5, b"f")).unwrap();
+        assert!(lane.on_forget(t0 + 81 * MS, 5) || !lane.ready.is_empty());
+        assert_eq!(taken(&mut lane), ["d", "f"]);
+    }
+
+    #[test]
+    fn go_back_n_takes_only_the_next_chunk() {
+        let (t0, mut lane) = (t0(), lane(Reliability::Reliable));
+        assert!(!lane.is_in_order(&piece(0, &LONG, 1_000, 1)));
+        assert!(lane.is_in_order(&piece(0, &LONG, 1_000, 0)));
+        lane.on_chunk(t0, &piece(0, &LONG, 1_000, 0)).unwrap();
+        assert!(lane.is_in_order(&piece(0, &LONG, 1_000, 1)));
+        assert!(!lane.is_in_order(&piece(0, &LONG, 1_000, 2)));
+        assert!(!lane.is_in_order(&whole(1, b"x")));
+    }
+}

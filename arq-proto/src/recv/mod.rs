@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! The receiving side of the lanes: chunks to messages, messages in order.
+
+pub(crate) mod lane;
+pub mod reassembly;

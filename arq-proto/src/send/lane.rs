@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! The messages of one lane, in order, until the peer has them or they are given up.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+
+use super::message::{ChunkSent, Message};
+use crate::{
+    flow::message_cost,
+    units::{LaneId, MessageSeq, Reliability},
+    wire::{frame::ChunkFrame, LANE_MESSAGE_WINDOW},
+};
+
+/// The sending side of a lane.
+#[derive(Debug)]
+pub(crate) struct SendLane {
+    id: LaneId,
+    /// The number of the first message kept.
+    base: MessageSeq,
+    messages: VecDeque<Message>,
+    /// No message below has a chunk to send.
+    cursor: MessageSeq,
+    /// The first message of which no chunk was sent.
+    begin: MessageSeq,
+    /// Bytes that have not left for the first time.
+    unsent_bytes: usize,
+    /// Bytes of all messages kept.
+    buffered_bytes: usize,
+    /// Credit used by messages begun, and granted by the peer; see [`message_cost`].
+    credit_used: u64,
+    credit: u64,
+    /// How long a best-effort message is repaired; `None`: not at all.
+    repair_for: Option<Duration>,
+    limits: QueueLimits,
+    /// The application was refused and waits to hear of room.
+    blocked: bool,
+    /// The peer should hear that it need not wait for messages below `base`.
+    forget_due: bool,
+    expired: u64,
+}
+
+/// How much a lane takes before it is sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct QueueLimits {
+    pub(crate) bytes: usize,
+    pub(crate) age: Duration,
+}
+
+/// A chunk chosen to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ChunkRef {
+    pub(crate) seq: MessageSeq,
+    pub(crate) index: usize,
+    /// Bytes of its frame.
+    pub(crate) frame_len: usize,
+}
+
+impl SendLane {
+    pub(crate) fn new(id: LaneId, limits: QueueLimits, repair_for: Option<Duration>) -> Self {
+        Self {
+            id,
+            base: 0,
+            messages: VecDeque::new(),
+            cursor: 0,
+            begin: 0,
+            unsent_bytes: 0,
+            buffered_bytes: 0,
+            credit_used: 0,
+            credit: 0,
+            repair_for,
+            limits,
+            blocked: false,
+            forget_due: false,
+            expired: 0,
+        }
+    }
+
+    fn is_reliable(&self) -> bool {
+        self.id.reliability() == Reliability::Reliable
+    }
+
+    fn end(&self) -> MessageSeq {
+        self.base + self.messages.len() as u64
+    }
+
+    /// Whether the lane takes a message now. One is always taken; more only while the queue is
+    /// short and what is at its front is young.
+    pub(crate) fn has_room(&self, now: Instant) -> bool {
+        if self.unsent_bytes == 0 {
+            return true;
+        }
+        self.unsent_bytes < self.limits.bytes && self.oldest_unsent_age(now) < self.limits.age
+    }
+
+    /// Takes a message, or notes that the application waits.
+    pub(crate) fn push(&mut self, now: Instant, data: Bytes) -> bool {
+        if !self.has_room(now) {
+            self.blocked = true;
+            return false;
+        }
+        self.unsent_bytes += data.len();
+        self.buffered_bytes += data.len();
+        let expires_at = if self.is_reliable() { None } else { self.repair_for.map(|t| now + t) };
+        self.messages.push_back(Message::new(data, now, expires_at));
+        true
+    }
+
+    /// Whether the application waits and there is room again; says so once.
+    pub(crate) fn take_writable(&mut self, now: Instant) -> bool {
+        let writable = self.blocked && self.has_room(now);
+        if writable {
+            self.blocked = false;
+        }
+        writable
+    }
+
+    pub(crate) fn oldest_unsent_age(&self, now: Instant) -> Duration {
+        let oldest = self.messages.iter().skip(self.offset(self.begin.saturating_sub(1)));
+        oldest
+            .take(2)
+            .find(|message| !message.is_sent_once())
+            .map_or(Duration::ZERO, |message| now.saturating_duration_since(message.queued_at))
+    }
+
+    /// The next chunk to send: the oldest message first, so repairs go before new data. A message
+    /// that has not begun needs `connection_credit` and is cut to `max_chunk_bytes`.
+    pub(crate) fn next_chunk(
+        &mut self,
+        max_chunk_bytes: usize,
+        connection_credit: u64,
+    ) -> Option<ChunkRef> {
+        while self.cursor < self.end() {
+            let (seq, offset) = (self.cursor, self.offset(self.cursor));
+            if seq >= self.begin {
+                if !self.may_begin(offset, connection_credit) {
+                    return None;
+                }
+                self.messages[offset].begin(max_chunk_bytes);
+            }
+            let message = &self.messages[offset];
+            if let Some(index) = message.next_index() {
+                return Some(ChunkRef { seq, index, frame_len: message.frame_len(seq, index) });
+            }
+            self.cursor += 1;
+        }
+        None
+    }
+
+    fn may_begin(&self, offset: usize, connection_credit: u64) -> bool {
+        if self.cursor >= self.base + LANE_MESSAGE_WINDOW {
+            return false;
+        }
+        let cost = message_cost(self.messages[offset].len());
+        !self.is_reliable() || (self.credit_used + cost <= self.credit && cost <= connection_credit)
+    }
+
+    /// The frame of a chunk.
+    pub(crate) fn frame(&self, chunk: ChunkRef) -> ChunkFrame<'_> {
+        self.messages[self.offset(chunk.seq)].chunk(self.id, chunk.seq, chunk.index)
+    }
+
+    /// A chunk left. Returns what it was, and the connection's credit that it takes.
+    pub(crate) fn on_sent(&mut self, chunk: ChunkRef) -> (ChunkSent, u64) {
+        let offset = self.offset(chunk.seq);
+        let mut cost = 0;
+        if chunk.seq >= self.begin {
+            self.begin = chunk.seq + 1;
+            if self.is_reliable() {
+                cost = message_cost(self.messages[offset].len());
+                self.credit_used += cost;
+            }
+        }
+        let sent = self.messages[offset].on_sent(chunk.index);
+        if !sent.retransmission {
+            self.unsent_bytes -= sent.bytes;
+        }
+        self.drop_settled();
+        (sent, cost)
+    }
+
+    pub(crate) fn on_acked(&mut self, seq: MessageSeq, index: usize) {
+        if let Some(message) = self.message_mut(seq) {
+            message.on_acked(index);
+            self.drop_settled();
+        }
+    }
+
+    pub(crate) fn on_lost(&mut self, seq: MessageSeq, index: usize) {
+        let repairs = self.is_reliable() || self.repair_for.is_some();
+        let Some(message) = self.message_mut(seq) else { return };
+        if repairs && message.on_lost(index) {
+            self.cursor = self.cursor.min(seq);
+        }
+    }
+
+    /// Gives up best-effort messages whose time is over.
+    pub(crate) fn expire(&mut self, now: Instant) {
+        while self
+            .messages
+            .front()
+            .is_some_and(|message| message.expires_at.is_some_and(|at| at <= now))
+        {
+            if let Some(message) = self.pop_front() {
+                self.expired += 1;
+                self.unsent_bytes -= message.unsent_bytes();
+                self.forget_due = true;
+            }
+        }
+    }
+
+    /// When the oldest best-effort message is to be given up.
+    pub(crate) fn expiry(&self) -> Option<Instant> {
+        self.messages.front()?.expires_at
+    }
+
+    /// The message below which nobody need wait, if the peer should hear it; says so once.
+    pub(crate) fn take_forget(&mut self) -> Option<MessageSeq> {
+        std::mem::take(&mut self.forget_due).then_some(self.base)
+    }
+
+    pub(crate) fn has_forget(&self) -> bool {
+        self.forget_due
+    }
+
+    /// Raises the credit. A lower one is old news: frames may overtake each other.
+    pub(crate) fn set_credit(&mut self, bytes: u64) {
+        self.credit = self.credit.max(bytes);
+    }
+
+    /// Whether everything has arrived or was given up.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    pub(crate) fn unsent_bytes(&self) -> usize {
+        self.unsent_bytes
+    }
+
+    pub(crate) fn buffered_bytes(&self) -> usize {
+        self.buffered_bytes
+    }
+
+    pub(crate) fn expired(&self) -> u64 {
+        self.expired
+    }
+
+    /// Drops everything: the connection is over.
+    pub(crate) fn clear(&mut self) {
+        while self.pop_front().is_some() {}
+        self.unsent_bytes = 0;
+        self.forget_due = false;
+    }
+
+    /// Messages leave from the front once nothing more is to be done for them.
+    fn drop_settled(&mut self) {
+        while let Some(front) = self.messages.front() {
+            let settled = if self.is_reliable() || self.repair_for.is_some() {
+                front.is_acked()
+            } else {
+                front.is_sent()
+            };
+            if !settled {
+                return;
+            }
+            self.pop_front();
+        }
+    }
+
+    fn pop_front(&mut self) -> Option<Message> {
+        let message = self.messages.pop_front()?;
+        self.base += 1;
+        self.cursor = self.cursor.max(self.base);
+        self.begin = self.begin.max(self.base);
+        self.buffered_bytes -= message.len();
+        Some(message)
+    }
+
+    fn offset(&self, seq: MessageSeq) -> usize {
+        usize::try_from(seq.saturating_sub(self.base)).unwrap_or(usize::MAX)
+    }
+
+    fn message_mut(&mut self, seq: MessageSeq) -> Option<&mut Message> {
+        let offset = usize::try_from(seq.checked_sub(self.base)?).ok()?;
+        self.messages.get_mut(offset)
+    }
+}
