@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! The end of an association: orderly, abrupt, or because the peer is gone.
+
+use std::time::{Duration, Instant};
+
+use super::{Connection, State};
+use crate::{
+    error::{ConnectionError, Violation},
+    event::Event,
+    send::lane::SendLane,
+    timer::TimerKind,
+    wire::frame::MAX_REASON_BYTES,
+};
+
+/// A CLOSE is repeated at most this often; a peer that heard none of them learns from a RESET.
+const MAX_CLOSES: u8 = 5;
+const MIN_CLOSE_INTERVAL: Duration = Duration::from_millis(10);
+const MAX_CLOSE_INTERVAL: Duration = Duration::from_secs(1);
+/// How long to answer a peer that repeats its CLOSE, in probe time-outs (RFC 9000 §10.2).
+const DRAIN_PTOS: u32 = 3;
+
+/// How the end is going.
+#[derive(Debug)]
+pub(super) enum Closing {
+    /// We tell the peer until it acknowledges.
+    Telling { reason: String, sent: u8, due: bool },
+    /// The peer told us; we only acknowledge.
+    Told,
+}
+
+impl Connection {
+    /// Ends the connection in order: what is queued is delivered first, for at most
+    /// [`linger`](crate::ConfigBuilder::linger); nothing new is taken.
+    pub fn finish(&mut self, now: Instant) {
+        let now = self.advance(now);
+        match std::mem::replace(&mut self.state, State::Drained) {
+            State::Open { cookie } => {
+                self.state = State::Flushing { cookie };
+                self.timers.set(TimerKind::Close, Some(now + self.config.linger));
+                self.finish_if_flushed(now);
+            }
+            State::Hello(_) => self.end(now, ConnectionError::LocallyClosed),
+            state @ (State::Flushing { .. } | State::Closing(_) | State::Drained) => {
+                self.state = state;
+            }
+        }
+    }
+
+    /// Ends the connection at once: what has not arrived is lost. The peer is told `reason`, at
+    /// most 200 bytes of it.
+    pub fn close(&mut self, now: Instant, reason: &str) {
+        let now = self.advance(now);
+        self.tell(now, reason, ConnectionError::LocallyClosed);
+    }
+
+    /// Ends the connection without a word: the peer that it belonged to no longer exists.
+    pub fn abandon(&mut self, now: Instant) {
+        let now = self.advance(now);
+        self.end(now, ConnectionError::Replaced);
+    }
+
+    pub(super) fn finish_if_flushed(&mut self, now: Instant) {
+        if matches!(self.state, State::Flushing { .. })
+            && self.send_lanes.iter().all(SendLane::is_empty)
+        {
+            self.tell(now, "finished", ConnectionError::LocallyClosed);
+        }
+    }
+
+    pub(super) fn violate(&mut self, now: Instant, violation: Violation) {
+        tracing::warn!(%violation, remote = %self.remote, "closing a connection");
+        let error = ConnectionError::Violation(violation);
+        self.tell(now, &violation.to_string(), error);
+    }
+
+    /// Ends the connection and tells the peer.
+    fn tell(&mut self, now: Instant, reason: &str, error: ConnectionError) {
+        match self.state {
+            State::Open { .. } | State::Flushing { .. } => {}
+            State::Hello(_) => return self.end(now, error),
+            State::Closing(_) | State::Drained => return,
+        }
+        let mut end = reason.len().min(MAX_REASON_BYTES);
+        while !reason.is_char_boundary(end) {
+            end -= 1;
+        }
+        let reason = reason[..end].to_owned();
+        self.stop(error);
+        self.state = State::Closing(Closing::Telling { reason, sent: 0, due: true });
+        self.timers.set(TimerKind::Close, Some(now + self.close_interval()));
+    }
+
+    /// The peer told us.
+    pub(super) fn on_close(&mut self, now: Instant, reason: &str) {
+        match self.state {
+            State::Open { .. } | State::Flushing { .. } => {
+                self.stop(ConnectionError::PeerClosed(reason.to_owned()));
+                self.state = State::Closing(Closing::Told);
+                let wait = self.close_interval() * DRAIN_PTOS;
+                self.timers.set(TimerKind::Close, Some(now + wait));
+            }
+            // Both sides close at once: each knows, and acknowledges.
+            State::Closing(Closing::Telling { .. }) => {
+                self.state = State::Closing(Closing::Told);
+            }
+            State::Closing(Closing::Told) | State::Hello(_) | State::Drained => {}
+        }
+    }
+
+    /// Ends the connection with nobody to tell.
+    pub(super) fn end(&mut self, _now: Instant, error: ConnectionError) {
+        self.stop(error);
+        self.drain();
+    }
+
+    pub(super) fn drain(&mut self) {
+        self.state = State::Drained;
+        self.timers.stop_all();
+    }
+
+    fn stop(&mut self, error: ConnectionError) {
+        self.timers.stop_all();
+        for lane in &mut self.send_lanes {
+            lane.clear();
+        }
+        self.recovery.forget_all();
+        if self.close_reason.is_none() {
+            self.close_reason = Some(error.clone());
+            self.events.push_back(Event::Closed(error));
+        }
+    }
+
+    pub(super) fn on_close_timer(&mut self, now: Instant) {
+        let interval = self.close_interval();
+        match &mut self.state {
+            State::Flushing { .. } => {
+                self.tell(
+                    now,
+                    "closed before everything was delivered",
+                    ConnectionError::LocallyClosed,
+                );
+            }
+            State::Closing(Closing::Telling { sent, due, .. }) if *sent < MAX_CLOSES => {
+                *due = true;
+                self.timers.set(TimerKind::Close, Some(now + interval));
+            }
+            State::Closing(_) => self.drain(),
+            State::Hello(_) | State::Open { .. } | State::Drained => {}
+        }
+    }
+
+    /// The reason to tell the peer, if it is time.
+    pub(super) fn take_close(&mut self) -> Option<String> {
+        let State::Closing(Closing::Telling { reason, sent, due }) = &mut self.state else {
+            return None;
+        };
+        if !std::mem::take(due) {
+            return None;
+        }
+        *sent += 1;
+        Some(reason.clone())
+    }
+
+    fn close_interval(&self) -> Duration {
+        self.recovery.pto_base().clamp(MIN_CLOSE_INTERVAL, MAX_CLOSE_INTERVAL)
+    }
+}

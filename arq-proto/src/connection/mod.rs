@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! One association: its state, the application's verbs, and how its parts are wired together.
+//!
+//! The phases have a file each: [`handshake`], [`receive`], [`transmit`], [`path`] and [`close`].
+
+mod close;
+mod handshake;
+mod path;
+mod receive;
+mod transmit;
+
+use std::{
+    collections::VecDeque,
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use rand_chacha::ChaCha8Rng;
+use rand_core::{RngCore, SeedableRng};
+
+use crate::{
+    acks::AckManager,
+    config::{Config, MAX_MTU},
+    error::{ConnectionError, SendError},
+    event::Event,
+    flow::Granted,
+    recovery::{Outcome, Recovery},
+    recv::lane::RecvLane,
+    send::{
+        lane::{QueueLimits, SendLane},
+        scheduler::Scheduler,
+    },
+    sent::Content,
+    stats::Stats,
+    timer::{TimerKind, Timers},
+    units::{ConnectionId, LaneId, PacketNumber, Reliability},
+    wire::{params::Params, MAX_MESSAGE_BYTES},
+};
+use close::Closing;
+pub(crate) use handshake::Accepted;
+use handshake::{CookieEcho, Hello};
+use path::PathProbe;
+pub use transmit::Transmit;
+
+/// Where a connection stands.
+#[derive(Debug)]
+enum State {
+    /// A client waits for the answer to its HELLO.
+    Hello(Hello),
+    /// Messages flow. A client adds the cookie to every packet until the server has answered.
+    Open { cookie: Option<CookieEcho> },
+    /// Nothing new is taken; what is queued is delivered, for `linger` at most.
+    Flushing { cookie: Option<CookieEcho> },
+    /// The connection is over; the peer is being told, or has told us.
+    Closing(Closing),
+    /// Nothing is left to do.
+    Drained,
+}
+
+/// What one side of an association needs to exist.
+pub(crate) struct Origin {
+    pub(crate) config: Config,
+    pub(crate) remote: SocketAddr,
+    pub(crate) local_cid: ConnectionId,
+    pub(crate) seed: [u8; 32],
+}
+
+/// One association. See the [crate] documentation for how it is driven.
+#[derive(Debug)]
+pub struct Connection {
+    config: Config,
+    state: State,
+    remote: SocketAddr,
+    path_probe: Option<PathProbe>,
+    path_response: Option<(SocketAddr, u64)>,
+    local_cid: ConnectionId,
+    remote_cid: ConnectionId,
+    /// The longest datagram sent: ours or the peer's limit.
+    mtu: u16,
+    peer_app_params: Bytes,
+
+    recovery: Recovery,
+    acks: AckManager,
+    next_skip: PacketNumber,
+    skip_distance: u64,
+
+    send_lanes: Vec<SendLane>,
+    scheduler: Scheduler,
+    /// Credit for all reliable lanes that the peer granted, and what of it is used.
+    credit: u64,
+    credit_used: u64,
+
+    recv_lanes: Vec<RecvLane>,
+    granted: Granted,
+    lane_granted: Vec<Granted>,
+
+    timers: Timers,
+    now: Instant,
+    heard_at: Instant,
+    pinged_at: Instant,
+    ping_due: bool,
+    events: VecDeque<Event>,
+    close_reason: Option<ConnectionError>,
+    outcome: Outcome,
+    counters: Stats,
+    rng: ChaCha8Rng,
+}
+
+/// The first packet number left out comes after 64 to 127 packets, the next after twice as many, and
+/// so on (RFC 9000 §21.4).
+const FIRST_SKIP_DISTANCE: u64 = 64;
+
+impl Connection {
+    fn new(now: Instant, origin: Origin, state: State) -> Self {
+        let Origin { config, remote, local_cid, seed } = origin;
+        let limits = QueueLimits { bytes: config.queue_bytes as usize, age: config.queue_age };
+        let mut rng = ChaCha8Rng::from_seed(seed);
+        let next_skip = FIRST_SKIP_DISTANCE + rng.next_u64() % FIRST_SKIP_DISTANCE;
+        Self {
+            recovery: Recovery::new(&config, config.mtu, now),
+            acks: AckManager::new(config.max_ack_delay, now),
+            send_lanes: LaneId::all()
+                .map(|id| SendLane::new(id, limits, repair_time(&config, id)))
+                .collect(),
+            recv_lanes: LaneId::all()
+                .map(|id| RecvLane::new(id, config.lane_window_bytes.into()))
+                .collect(),
+            granted: Granted::new(config.connection_window_bytes.into()),
+            lane_granted: LaneId::all()
+                .map(|_| Granted::new(config.lane_window_bytes.into()))
+                .collect(),
+            mtu: config.mtu,
+            config,
+            state,
+            remote,
+            path_probe: None,
+            path_response: None,
+            local_cid,
+            remote_cid: ConnectionId(0),
+            peer_app_params: Bytes::new(),
+            next_skip: PacketNumber(next_skip),
+            skip_distance: FIRST_SKIP_DISTANCE,
+            scheduler: Scheduler::default(),
+            credit: 0,
+            credit_used: 0,
+            timers: Timers::default(),
+            now,
+            heard_at: now,
+            pinged_at: now,
+            ping_due: false,
+            events: VecDeque::new(),
+            close_reason: None,
+            outcome: Outcome::default(),
+            counters: Stats::default(),
+            rng,
+        }
+    }
+
+    /// What this side tells the peer in the handshake.
+    pub(crate) fn params(config: &Config) -> Params {
+        Params {
+            max_datagram_bytes: MAX_MTU,
+            lane_window_bytes: config.lane_window_bytes.into(),
+            connection_window_bytes: config.connection_window_bytes.into(),
+            hold: config.deadline.unwrap_or(Duration::ZERO),
+            app: config.app_params.clone(),
+        }
+    }
+
+    fn apply_params(&mut self, params: Params) {
+        self.mtu = self.mtu.min(params.max_datagram_bytes);
+        self.credit = params.connection_window_bytes;
+        for lane in &mut self.send_lanes {
+            lane.set_credit(params.lane_window_bytes);
+        }
+        for lane in &mut self.recv_lanes {
+            lane.set_hold(params.hold);
+        }
+        self.peer_app_params = params.app;
+    }
+
+    // ---- the application's verbs ----
+
+    /// Accepts a message into a lane, to be sent as soon as priority, credit and congestion allow.
+    ///
+    /// # Errors
+    /// [`SendError::Blocked`] when the lane is full: [`Event::Writable`] follows. The other errors
+    /// are final for this message.
+    pub fn send(&mut self, now: Instant, lane: LaneId, message: Bytes) -> Result<(), SendError> {
+        let now = self.advance(now);
+        if !matches!(self.state, State::Open { .. }) {
+            return Err(SendError::Closed);
+        }
+        if message.is_empty() {
+            return Err(SendError::Empty);
+        }
+        if message.len() > MAX_MESSAGE_BYTES {
+            return Err(SendError::TooLarge { len: message.len(), max: MAX_MESSAGE_BYTES });
+        }
+        if !self.send_lanes[lane.index()].push(now, message) {
+            return Err(SendError::Blocked);
+        }
+        self.counters.lanes[lane.index()].messages_sent += 1;
+        Ok(())
+    }
+
+    /// Takes the next message of a lane. What arrived before the end of the connection can be taken
+    /// after it, too.
+    pub fn recv(&mut self, now: Instant, lane: LaneId) -> Option<Bytes> {
+        self.advance(now);
+        let (message, credit) = self.recv_lanes[lane.index()].pop()?;
+        self.counters.lanes[lane.index()].messages_delivered += 1;
+        if credit > 0 {
+            self.granted.on_consumed(credit);
+            self.lane_granted[lane.index()].on_consumed(credit);
+        }
+        Some(message)
+    }
+
+    /// The next thing to tell the application.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// The next deadline, and what it is for.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<(Instant, TimerKind)> {
+        self.timers.next()
+    }
+
+    /// Does what is due at `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let now = self.advance(now);
+        while let Some(kind) = self.timers.take_due(now) {
+            self.on_timer(now, kind);
+            // A handler re-arms its timer in the future, or never: the loop ends.
+            if self.is_drained() {
+                break;
+            }
+        }
+        self.rearm(now);
+    }
+
+    /// The peer's address.
+    #[must_use]
+    pub fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    /// The peer's [`ConfigBuilder::app_params`](crate::ConfigBuilder::app_params), once connected.
+    #[must_use]
+    pub fn peer_app_params(&self) -> &[u8] {
+        &self.peer_app_params
+    }
+
+    /// Whether messages can be sent.
+    #[must_use]
+    pub fn is_established(&self) -> bool {
+        matches!(self.state, State::Open { .. })
+    }
+
+    /// Whether the connection has ended.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closing(_) | State::Drained)
+    }
+
+    /// Whether nothing is left to do: the endpoint may forget the connection.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        matches!(self.state, State::Drained)
+    }
+
+    /// Why the connection ended.
+    #[must_use]
+    pub fn close_reason(&self) -> Option<&ConnectionError> {
+        self.close_reason.as_ref()
+    }
+
+    /// How the connection stands.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.counters.clone();
+        self.recovery.fill(&mut stats);
+        stats.reverse_loss = self.acks.loss.upper();
+        stats.queued_bytes = self.send_lanes.iter().map(|lane| lane.unsent_bytes() as u64).sum();
+        stats.send_buffer_bytes =
+            self.send_lanes.iter().map(|lane| lane.buffered_bytes() as u64).sum();
+        stats.queue_age = self
+            .send_lanes
+            .iter()
+            .map(|lane| lane.oldest_unsent_age(self.now))
+            .max()
+            .unwrap_or_default();
+        stats.receive_buffer_bytes = self.recv_lanes.iter().map(RecvLane::held).sum();
+        stats.messages_expired = self.send_lanes.iter().map(SendLane::expired).sum();
+        stats
+    }
+
+    // ---- wiring ----
+
+    /// Time never goes backwards in here.
+    fn advance(&mut self, now: Instant) -> Instant {
+        if now < self.now {
+            self.counters.clock_regressions += 1;
+        }
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    fn on_timer(&mut self, now: Instant, kind: TimerKind) {
+        match kind {
+            TimerKind::Handshake => self.on_handshake_timer(now),
+            TimerKind::Loss => {
+                self.recovery.detect(now, &mut self.outcome);
+                self.settle(now);
+            }
+            TimerKind::Pto => {
+                self.counters.ptos += 1;
+                let reverse = self.acks.loss.upper();
+                self.recovery.on_pto(now, reverse, &mut self.outcome);
+                self.settle(now);
+            }
+            TimerKind::Ack => self.acks.on_deadline(),
+            // Transmission is tried after every time-out.
+            TimerKind::Pacing => {}
+            TimerKind::Expiry => {
+                for lane in &mut self.send_lanes {
+                    lane.expire(now);
+                }
+                self.announce_writable(now);
+            }
+            TimerKind::Hold => self.on_hold_timer(now),
+            TimerKind::KeepAlive => {
+                self.pinged_at = now;
+                self.ping_due = true;
+            }
+            TimerKind::Idle => self.end(now, ConnectionError::TimedOut),
+            TimerKind::Path => self.on_path_timer(now),
+            TimerKind::Close => self.on_close_timer(now),
+        }
+    }
+
+    fn on_hold_timer(&mut self, now: Instant) {
+        for id in LaneId::all() {
+            if self.recv_lanes[id.index()].on_hold_deadline(now) {
+                self.events.push_back(Event::Readable(id));
+            }
+        }
+    }
+
+    /// Tells the lanes the fate of what they sent.
+    fn settle(&mut self, now: Instant) {
+        let mut outcome = std::mem::take(&mut self.outcome);
+        for content in outcome.acked.drain(..) {
+            match content {
+                Content::Chunk { lane, seq, index } => {
+                    self.send_lanes[lane.index()].on_acked(seq, index.into());
+                }
+                Content::Close => self.drain(),
+                Content::MaxData | Content::MaxLaneData(_) => {}
+            }
+        }
+        for content in outcome.lost.drain(..) {
+            match content {
+                Content::Chunk { lane, seq, index } => {
+                    self.send_lanes[lane.index()].on_lost(seq, index.into());
+                }
+                Content::MaxData => self.granted.on_lost(),
+                Content::MaxLaneData(lane) => self.lane_granted[lane.index()].on_lost(),
+                Content::Close => {}
+            }
+        }
+        // Keep the buffers: they are filled for every acknowledgement.
+        self.outcome = outcome;
+        self.finish_if_flushed(now);
+    }
+
+    fn announce_writable(&mut self, now: Instant) {
+        for id in LaneId::all() {
+            if self.send_lanes[id.index()].take_writable(now) {
+                self.events.push_back(Event::Writable(id));
+            }
+        }
+    }
+
+    /// Sets every timer that follows from the state; handshake, close and path set their own.
+    fn rearm(&mut self, now: Instant) {
+        if !matches!(self.state, State::Open { .. } | State::Flushing { .. }) {
+            return;
+        }
+        let reverse = self.acks.loss.upper();
+        self.timers.set(TimerKind::Loss, self.recovery.loss_deadline());
+        self.timers.set(TimerKind::Pto, self.recovery.pto_deadline(reverse));
+        self.timers.set(TimerKind::Ack, self.acks.deadline());
+        let expiry = self.send_lanes.iter().filter_map(SendLane::expiry).min();
+        self.timers.set(TimerKind::Expiry, expiry);
+        let hold = self.recv_lanes.iter().filter_map(RecvLane::hold_deadline).min();
+        self.timers.set(TimerKind::Hold, hold);
+        self.timers.set(TimerKind::Idle, Some(self.heard_at + self.config.idle_timeout));
+        // Probes of what is in flight ask as well.
+        let quiet = self.recovery.in_flight_bytes() == 0 && !self.ping_due;
+        let asked = self.heard_at.max(self.pinged_at);
+        self.timers.set(
+            TimerKind::KeepAlive,
+            quiet.then(|| asked + self.config.keep_alive).map(|at| at.max(now)),
+        );
+    }
+}
+
+/// How long messages of a lane are repaired, if it is best effort.
+fn repair_time(config: &Config, id: LaneId) -> Option<Duration> {
+    match id.reliability() {
+        Reliability::Reliable => None,
+        Reliability::BestEffort if config.repair_best_effort >> id.priority() & 1 == 1 => {
+            Some(config.idle_timeout)
+        }
+        Reliability::BestEffort => config.deadline,
+    }
+}

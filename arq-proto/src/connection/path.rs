@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! The peer's address may change (NAT rebinding, roaming): it is followed once the peer has shown
+//! that it receives there (RFC 9000 §8.2, §9). A spoofed source address gets one small question and
+//! nothing else.
+
+use std::{net::SocketAddr, time::Instant};
+
+use rand_core::RngCore;
+
+use super::Connection;
+use crate::{timer::TimerKind, units::PacketNumber};
+
+/// A question that goes unanswered this often is not asked again.
+const MAX_CHALLENGES: u8 = 5;
+/// Bytes sent to an address that has not answered, per byte received from it (RFC 9000 §8.1).
+const MAX_AMPLIFICATION: u64 = 3;
+
+/// An address from which authentic packets come, while it is asked to answer.
+#[derive(Debug)]
+pub(super) struct PathProbe {
+    address: SocketAddr,
+    token: u64,
+    received_bytes: u64,
+    sent_bytes: u64,
+    challenges: u8,
+    due: bool,
+}
+
+impl Connection {
+    /// An authentic packet came from `from`. Only one that is newer than all before can mean that
+    /// the peer has moved: an old one was merely delayed.
+    pub(super) fn note_path(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        number: PacketNumber,
+        bytes: usize,
+    ) {
+        if from == self.remote {
+            return;
+        }
+        if let Some(probe) = self.path_probe.as_mut().filter(|probe| probe.address == from) {
+            probe.received_bytes += bytes as u64;
+            return;
+        }
+        if number < self.acks.expected() {
+            return;
+        }
+        self.path_probe = Some(PathProbe {
+            address: from,
+            token: self.rng.next_u64(),
+            received_bytes: bytes as u64,
+            sent_bytes: 0,
+            challenges: 0,
+            due: true,
+        });
+        self.timers.set(TimerKind::Path, Some(now + self.recovery.pto_base()));
+    }
+
+    pub(super) fn on_path_response(&mut self, from: SocketAddr, token: u64) {
+        let Some(probe) = &self.path_probe else { return };
+        if probe.address != from || probe.token != token {
+            return;
+        }
+        tracing::info!(old = %self.remote, new = %from, "the peer has moved");
+        self.remote = from;
+        self.path_probe = None;
+        self.timers.set(TimerKind::Path, None);
+        self.recovery.on_path_change();
+    }
+
+    pub(super) fn on_path_timer(&mut self, now: Instant) {
+        let Some(probe) = &mut self.path_probe else { return };
+        if probe.challenges >= MAX_CHALLENGES {
+            self.path_probe = None;
+            return;
+        }
+        probe.due = true;
+        self.timers.set(TimerKind::Path, Some(now + self.recovery.pto_base()));
+    }
+
+    /// Where a question of `bytes` may go now, and its token.
+    pub(super) fn take_path_challenge(&mut self, bytes: u64) -> Option<(SocketAddr, u64)> {
+        let probe = self.path_probe.as_mut()?;
+        let allowed = probe.sent_bytes + bytes <= MAX_AMPLIFICATION * probe.received_bytes;
+        if !std::mem::take(&mut probe.due) || !allowed {
+            return None;
+        }
+        probe.challenges += 1;
+        probe.sent_bytes += bytes;
+        Some((probe.address, probe.token))
+    }
+}

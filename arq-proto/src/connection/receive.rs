@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! A datagram comes in.
+//!
+//! Whatever does not decode, or fails its integrity check, is counted and dropped. Only a packet
+//! that is intact and breaks the protocol ends the connection, with a named reason.
+
+use std::{net::SocketAddr, time::Instant};
+
+use super::{Connection, State};
+use crate::{
+    acks::{AckRequest, Arrival},
+    error::{ConnectionError, Violation},
+    event::Event,
+    recv::lane::Received,
+    units::PacketNumber,
+    wire::{
+        cursor::{DecodeError, Reader},
+        frame::{ChunkFrame, Frame},
+        packet::{Challenge, DataHeader, PacketKind, Refuse, Reset},
+        protection,
+    },
+};
+
+impl Connection {
+    /// Takes a datagram that [`Endpoint::route`](crate::Endpoint::route) assigned to this
+    /// connection.
+    pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
+        let now = self.advance(now);
+        if self.is_drained() {
+            return;
+        }
+        if self.dispatch(now, from, datagram).is_err() {
+            self.counters.datagrams_dropped += 1;
+        }
+        self.rearm(now);
+    }
+
+    fn dispatch(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        datagram: &[u8],
+    ) -> Result<(), DecodeError> {
+        let first = *datagram.first().ok_or(DecodeError::Truncated("packet.kind"))?;
+        match PacketKind::of(first)? {
+            PacketKind::Challenge => self.on_challenge(now, Challenge::decode(datagram)?),
+            PacketKind::Refuse => self.on_refuse(now, Refuse::decode(datagram)?),
+            PacketKind::Reset => self.on_reset(now, Reset::decode(datagram)?),
+            PacketKind::Data { .. } => self.on_data(now, from, datagram)?,
+            PacketKind::Hello => return Err(DecodeError::Invalid("packet.kind")),
+        }
+        Ok(())
+    }
+
+    /// The peer does not know us any more. It proves that it has seen a packet of ours by its
+    /// number; somebody who cannot read our packets can guess neither that nor the connection id.
+    fn on_reset(&mut self, now: Instant, reset: Reset) {
+        let open = !matches!(self.state, State::Hello(_) | State::Drained);
+        if open && reset.unknown == self.remote_cid && self.recovery.remembers(reset.number) {
+            self.end(now, ConnectionError::PeerLostState);
+        } else {
+            self.counters.datagrams_dropped += 1;
+        }
+    }
+
+    fn on_data(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        datagram: &[u8],
+    ) -> Result<(), DecodeError> {
+        if matches!(self.state, State::Hello(_)) {
+            return Err(DecodeError::Invalid("packet.kind"));
+        }
+        let header = DataHeader::decode(&mut Reader::new(datagram))?;
+        if header.dcid != self.local_cid {
+            return Err(DecodeError::Invalid("data.dcid"));
+        }
+        let number = PacketNumber::expand(header.number, self.acks.expected());
+        let packet = protection::open(number, datagram)?;
+        let mut frames = Reader::new(packet);
+        let header = DataHeader::decode(&mut frames)?;
+        if self.acks.classify(number) == Arrival::Duplicate {
+            return Err(DecodeError::Invalid("data.number"));
+        }
+        if !self.config.reorder && !self.is_in_order(frames) {
+            return Err(DecodeError::Invalid("data.order"));
+        }
+        self.counters.packets_received += 1;
+        self.counters.bytes_received += datagram.len() as u64;
+        self.heard_at = now;
+        self.recovery.on_heard(now);
+        self.confirm();
+        self.note_path(now, from, number, datagram.len());
+        match self.on_frames(now, from, frames) {
+            Ok(eliciting) => {
+                let request = match (eliciting, header.ack_now) {
+                    (false, _) => AckRequest::No,
+                    (true, false) => AckRequest::Some,
+                    (true, true) => AckRequest::Now,
+                };
+                let floor = number.0.saturating_sub(header.span);
+                let rtt = self.recovery.rtt.smoothed();
+                self.acks.on_packet(now, number, floor, request, rtt);
+            }
+            Err(violation) => self.violate(now, violation),
+        }
+        self.settle(now);
+        Ok(())
+    }
+
+    /// Go-back-N: the receiver keeps nothing out of order and acknowledges nothing of the kind.
+    fn is_in_order(&self, mut frames: Reader<'_>) -> bool {
+        while let Ok(Some(frame)) = Frame::decode(&mut frames) {
+            if let Frame::Chunk(chunk) = frame {
+                return self.recv_lanes[chunk.lane.index()].is_in_order(&chunk);
+            }
+        }
+        true
+    }
+
+    /// Acts on every frame; tells whether one of them wants an acknowledgement.
+    fn on_frames(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        mut frames: Reader<'_>,
+    ) -> Result<bool, Violation> {
+        let mut eliciting = false;
+        while let Some(frame) = Frame::decode(&mut frames).map_err(Violation::Frame)? {
+            eliciting |= frame.is_ack_eliciting();
+            self.on_frame(now, from, frame)?;
+        }
+        Ok(eliciting)
+    }
+
+    fn on_frame(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        frame: Frame<'_>,
+    ) -> Result<(), Violation> {
+        match frame {
+            Frame::Padding | Frame::Ping => {}
+            Frame::Ack(ack) => self.recovery.on_ack(now, &ack, &mut self.outcome)?,
+            Frame::Close { reason } => self.on_close(now, reason),
+            Frame::MaxData { bytes } => self.credit = self.credit.max(bytes),
+            Frame::MaxLaneData { lane, bytes } => self.send_lanes[lane.index()].set_credit(bytes),
+            Frame::PathChallenge(token) => self.path_response = Some((from, token)),
+            Frame::PathResponse(token) => self.on_path_response(from, token),
+            Frame::Forget { lane, below } => {
+                if self.recv_lanes[lane.index()].on_forget(now, below) {
+                    self.events.push_back(Event::Readable(lane));
+                }
+            }
+            Frame::Chunk(chunk) => self.on_chunk(now, &chunk)?,
+        }
+        Ok(())
+    }
+
+    fn on_chunk(&mut self, now: Instant, chunk: &ChunkFrame<'_>) -> Result<(), Violation> {
+        if !matches!(self.state, State::Open { .. } | State::Flushing { .. }) {
+            return Ok(());
+        }
+        let index = chunk.lane.index();
+        match self.recv_lanes[index].on_chunk(now, chunk)? {
+            Received::Duplicate => self.counters.chunks_duplicate += 1,
+            Received::Readable => self.events.push_back(Event::Readable(chunk.lane)),
+            Received::Stored | Received::Dropped => {}
+        }
+        let credited: u64 = self.recv_lanes.iter().map(|lane| lane.credited()).sum();
+        if credited > u64::from(self.config.connection_window_bytes) {
+            return Err(Violation::Credit);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Datagrams go out: a packet is a list of frames offered in turn until it is full.
+//!
+//! Chunks come first, the most urgent lane's oldest ones; control frames and the acknowledgement
+//! take what room is left, or a packet of their own when they are due.
+
+use std::{net::SocketAddr, time::Instant};
+
+use rand_core::RngCore;
+
+use super::{Connection, State};
+use crate::{
+    error::ConnectionError,
+    sent::{Content, Contents},
+    timer::TimerKind,
+    units::{LaneId, PacketNumber},
+    wire::{
+        frame::Frame,
+        packet::DataHeader,
+        protection::{self, TAG_BYTES},
+        BASE_MTU,
+    },
+};
+
+/// Datagrams ready to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transmit {
+    /// Where to.
+    pub destination: SocketAddr,
+    /// Bytes appended to the buffer.
+    pub size: usize,
+    /// Bytes of each datagram but the last, which may be shorter.
+    pub segment_size: usize,
+}
+
+/// Bytes of a chunk's frame beside the data, at most (see `ChunkFrame::overhead`).
+const CHUNK_OVERHEAD: usize = 1 + 8 + 4 + 4 + 2;
+/// Room for any control frame.
+const CONTROL_BYTES: usize = 9;
+/// A packet with nothing but a path challenge or response, at most.
+const PATH_PACKET_BYTES: u64 = (DataHeader::MAX_OVERHEAD + CONTROL_BYTES) as u64;
+
+/// A packet under construction.
+struct Draft {
+    start: usize,
+    /// Where the frames start.
+    frames: usize,
+    /// Where the tag must start at the latest.
+    end: usize,
+    contents: Contents,
+    eliciting: bool,
+}
+
+impl Draft {
+    fn room(&self, out: &[u8]) -> usize {
+        self.end.saturating_sub(out.len())
+    }
+
+    fn put(&mut self, out: &mut Vec<u8>, frame: &Frame<'_>, content: Option<Content>) {
+        frame.encode(out);
+        self.eliciting |= frame.is_ack_eliciting();
+        self.contents.extend(content);
+    }
+}
+
+impl Connection {
+    /// Appends up to `max_segments` datagrams of equal size (the last may be shorter) for one
+    /// destination to `out`. `None`: nothing to send now.
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+        max_segments: usize,
+    ) -> Option<Transmit> {
+        let now = self.advance(now);
+        let start = out.len();
+        let transmit = match self.state {
+            State::Hello(_) => self.write_hello(now, out).then(|| self.single(start, out.len())),
+            State::Open { .. } | State::Flushing { .. } => {
+                self.transmit_path(now, out).or_else(|| self.transmit_data(now, out, max_segments))
+            }
+            State::Closing(_) => self.transmit_close(now, out),
+            State::Drained => None,
+        };
+        if let Some(transmit) = &transmit {
+            let datagrams = transmit.size.div_ceil(transmit.segment_size) as u64;
+            self.counters.packets_sent += datagrams;
+            self.counters.bytes_sent += transmit.size as u64;
+        }
+        self.rearm(now);
+        transmit
+    }
+
+    fn single(&self, start: usize, end: usize) -> Transmit {
+        let size = end - start;
+        Transmit { destination: self.remote, size, segment_size: size }
+    }
+
+    fn transmit_data(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+        max_segments: usize,
+    ) -> Option<Transmit> {
+        let start = out.len();
+        let segment_size = self.write_packet(now, out, self.mtu.into())?;
+        for _ in 1..max_segments.max(1) {
+            match self.write_packet(now, out, segment_size) {
+                Some(size) if size == segment_size => {}
+                // A shorter one ends the batch.
+                Some(_) | None => break,
+            }
+        }
+        self.announce_writable(now);
+        self.finish_if_flushed(now);
+        Some(Transmit { destination: self.remote, size: out.len() - start, segment_size })
+    }
+
+    /// Appends one packet of at most `limit` bytes; returns its size.
+    fn write_packet(&mut self, now: Instant, out: &mut Vec<u8>, limit: usize) -> Option<usize> {
+        let may_send_chunks = self.may_send_chunks(now);
+        let urgent = self.acks.is_due() || self.recovery.probe_due || self.has_control();
+        if !urgent && !may_send_chunks {
+            return None;
+        }
+        let mut draft = self.start_packet(now, out, limit)?;
+        if may_send_chunks {
+            self.offer_chunks(out, &mut draft);
+        }
+        self.offer_control(out, &mut draft);
+        let acked = draft.room(out) > 0 && self.offer_ack(now, out, &draft);
+        if self.recovery.probe_due && !draft.eliciting && draft.room(out) > 0 {
+            draft.put(out, &Frame::Ping, None);
+        }
+        if draft.frames == out.len() {
+            out.truncate(draft.start);
+            return None;
+        }
+        if acked {
+            self.counters.acks_sent += 1;
+        }
+        Some(self.finish_packet(now, out, draft))
+    }
+
+    /// Whether window and pacer let chunks leave now. Sets the pacing timer.
+    fn may_send_chunks(&mut self, now: Instant) -> bool {
+        self.timers.set(TimerKind::Pacing, None);
+        if self.waiting_lanes() == 0 {
+            return false;
+        }
+        if self.recovery.probe_due {
+            return true;
+        }
+        if !self.recovery.window_allows(self.mtu.into()) {
+            return false;
+        }
+        let delay = self.recovery.pacing_delay(now);
+        self.timers.set(TimerKind::Pacing, delay);
+        delay.is_none()
+    }
+
+    fn start_packet(&mut self, now: Instant, out: &mut Vec<u8>, limit: usize) -> Option<Draft> {
+        if self.recovery.next_number() == self.next_skip {
+            self.recovery.skip_number(now);
+            self.skip_distance = self.skip_distance.saturating_mul(2).min(1 << 30);
+            let jump = self.skip_distance + self.rng.next_u64() % self.skip_distance;
+            self.next_skip = PacketNumber(self.next_skip.0 + jump);
+        }
+        let number = self.recovery.next_number();
+        if number >= PacketNumber::MAX {
+            self.end(now, ConnectionError::PacketNumbersUsedUp);
+            return None;
+        }
+        let start = out.len();
+        DataHeader {
+            dcid: self.remote_cid,
+            ack_now: false,
+            number: number.truncate(),
+            span: self.recovery.span(),
+            cookie: self.cookie(),
+        }
+        .encode(out);
+        let end = start + limit.saturating_sub(TAG_BYTES);
+        Some(Draft { start, frames: out.len(), end, contents: Contents::new(), eliciting: false })
+    }
+
+    /// Chunks, until the packet is full.
+    fn offer_chunks(&mut self, out: &mut Vec<u8>, draft: &mut Draft) {
+        loop {
+            let waiting = self.waiting_lanes();
+            let Some(id) = self.scheduler.pick(waiting) else { return };
+            let (max_chunk, credit) = (self.max_chunk_bytes(), self.credit - self.credit_used);
+            let lane = &mut self.send_lanes[id.index()];
+            let Some(chunk) = lane.next_chunk(max_chunk, credit) else { return };
+            if chunk.frame_len > draft.room(out) {
+                return;
+            }
+            // The index is below 128: see MAX_CHUNKS.
+            let content = Content::Chunk { lane: id, seq: chunk.seq, index: chunk.index as u8 };
+            draft.put(out, &Frame::Chunk(lane.frame(chunk)), Some(content));
+            let (sent, cost) = lane.on_sent(chunk);
+            self.credit_used += cost;
+            self.counters.chunks_retransmitted += u64::from(sent.retransmission);
+            self.scheduler.on_sent(id, waiting);
+        }
+    }
+
+    fn has_control(&self) -> bool {
+        self.ping_due
+            || self.granted.is_due()
+            || self.lane_granted.iter().any(|granted| granted.is_due())
+            || self.send_lanes.iter().any(|lane| lane.has_forget())
+    }
+
+    /// Credit, forgotten messages and pings.
+    fn offer_control(&mut self, out: &mut Vec<u8>, draft: &mut Draft) {
+        if self.granted.is_due() && draft.room(out) >= CONTROL_BYTES {
+            let bytes = self.granted.announce();
+            draft.put(out, &Frame::MaxData { bytes }, Some(Content::MaxData));
+        }
+        for lane in LaneId::all() {
+            let index = lane.index();
+            if self.lane_granted[index].is_due() && draft.room(out) >= CONTROL_BYTES {
+                let bytes = self.lane_granted[index].announce();
+                let frame = Frame::MaxLaneData { lane, bytes };
+                draft.put(out, &frame, Some(Content::MaxLaneData(lane)));
+            }
+            if draft.room(out) >= CONTROL_BYTES {
+                if let Some(below) = self.send_lanes[index].take_forget() {
+                    draft.put(out, &Frame::Forget { lane, below }, None);
+                }
+            }
+        }
+        if self.ping_due && draft.room(out) > 0 {
+            self.ping_due = false;
+            if !draft.eliciting {
+                draft.put(out, &Frame::Ping, None);
+            }
+        }
+    }
+
+    /// An acknowledgement rides along whenever there is news.
+    fn offer_ack(&mut self, now: Instant, out: &mut Vec<u8>, draft: &Draft) -> bool {
+        self.acks.has_news() && self.acks.write(now, draft.room(out), out)
+    }
+
+    fn finish_packet(&mut self, now: Instant, out: &mut Vec<u8>, draft: Draft) -> usize {
+        let bytes = out.len() + TAG_BYTES - draft.start;
+        let probe = self.recovery.probe_due;
+        let more = self.waiting_lanes() != 0;
+        self.recovery.app_limited = !more;
+        let number = self.recovery.next_number();
+        // A datagram is at most 64 KiB.
+        self.recovery.on_sent(now, bytes as u32, draft.eliciting, draft.contents);
+        // The end of a flight: nobody else would make the peer answer soon.
+        let last = !more || !self.recovery.window_allows(self.mtu.into());
+        if draft.eliciting && (probe || last) {
+            DataHeader::set_ack_now(&mut out[draft.start..]);
+        }
+        protection::seal(number, out, draft.start);
+        bytes
+    }
+
+    /// A question or answer about an address, in a packet of its own.
+    fn transmit_path(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
+        let (destination, frame) = if let Some((to, token)) = self.path_response.take() {
+            (to, Frame::PathResponse(token))
+        } else {
+            let (to, token) = self.take_path_challenge(PATH_PACKET_BYTES)?;
+            (to, Frame::PathChallenge(token))
+        };
+        let mut draft = self.start_packet(now, out, BASE_MTU.into())?;
+        draft.put(out, &frame, None);
+        let size = self.finish_packet(now, out, draft);
+        Some(Transmit { destination, size, segment_size: size })
+    }
+
+    fn transmit_close(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
+        let reason = self.take_close();
+        if reason.is_none() && !self.acks.is_due() {
+            return None;
+        }
+        let start = out.len();
+        let mut draft = self.start_packet(now, out, self.mtu.into())?;
+        if let Some(reason) = &reason {
+            draft.put(out, &Frame::Close { reason }, Some(Content::Close));
+        }
+        self.offer_ack(now, out, &draft);
+        self.finish_packet(now, out, draft);
+        Some(self.single(start, out.len()))
+    }
+
+    /// The lanes that have a chunk which credit allows.
+    fn waiting_lanes(&mut self) -> u16 {
+        let (max_chunk, credit) = (self.max_chunk_bytes(), self.credit - self.credit_used);
+        let mut waiting = 0;
+        for lane in LaneId::all() {
+            if self.send_lanes[lane.index()].next_chunk(max_chunk, credit).is_some() {
+                waiting |= 1 << lane.index();
+            }
+        }
+        waiting
+    }
+
+    /// The largest chunk that fits a packet.
+    fn max_chunk_bytes(&self) -> usize {
+        let cookie = self
+            .cookie()
+            .map_or(0, |cookie| 8 + 4 + 8 + cookie.cookie.len() + 8 + cookie.params.len());
+        let room = usize::from(self.mtu)
+            .saturating_sub(DataHeader::MAX_OVERHEAD + cookie + CHUNK_OVERHEAD);
+        self.config.chunk_bytes.map_or(room, |chunk| room.min(chunk.into()))
+    }
+}

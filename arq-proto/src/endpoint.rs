@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Which connection owns this datagram? And the part of the handshake that keeps no state.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    hash::Hasher,
+    net::{IpAddr, SocketAddr},
+    time::{Duration, Instant},
+};
+
+use rand_chacha::ChaCha8Rng;
+use rand_core::{RngCore, SeedableRng};
+use siphasher::sip128::{Hasher128, SipHasher24};
+
+use crate::{
+    config::Config,
+    connection::{Accepted, Connection, Origin},
+    error::RefuseReason,
+    stats::EndpointStats,
+    units::{ConnectionId, PacketNumber},
+    wire::{
+        cursor::{DecodeError, Reader},
+        packet::{
+            peek_connection_id, Challenge, Cookie, DataHeader, Hello, PacketKind, Refuse, Reset,
+        },
+        params::Params,
+        protection, VERSION,
+    },
+};
+
+/// A cookie is good for this long, and the ids of closed connections are remembered as long, so
+/// that a late packet cannot bring one back.
+const COOKIE_LIFETIME: Duration = Duration::from_secs(10);
+const MAX_REMEMBERED_IDS: usize = 4_096;
+/// Resets sent in a second: enough after a restart, useless for a flood.
+const RESETS_PER_SECOND: u32 = 100;
+const DEFAULT_MAX_CONNECTIONS: usize = 4_096;
+
+/// How an endpoint behaves.
+#[derive(Debug, Clone)]
+pub struct EndpointConfig {
+    /// The configuration of accepted connections; `None` accepts none.
+    pub accept: Option<Config>,
+    /// Connections at once; further ones are refused.
+    pub max_connections: usize,
+}
+
+impl Default for EndpointConfig {
+    fn default() -> Self {
+        Self { accept: None, max_connections: DEFAULT_MAX_CONNECTIONS }
+    }
+}
+
+/// Names a connection of an endpoint; never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionHandle(pub usize);
+
+/// Where a datagram belongs.
+#[derive(Debug)]
+pub enum Routed {
+    /// To this connection: pass it to [`Connection::handle_datagram`].
+    Connection(ConnectionHandle),
+    /// To this new connection: keep it, and pass the datagram to it.
+    Accepted {
+        /// Names the connection.
+        handle: ConnectionHandle,
+        /// The connection.
+        connection: Box<Connection>,
+        /// A connection of a peer that has restarted since: [`Connection::abandon`] it.
+        replaced: Option<ConnectionHandle>,
+    },
+    /// To nobody; send the reply back to where it came from.
+    Reply,
+    /// To nobody.
+    Dropped,
+}
+
+/// What the endpoint must know of a connection to find it.
+#[derive(Debug)]
+struct Known {
+    local_cid: ConnectionId,
+    remote_cid: Option<ConnectionId>,
+    accepted_from: Option<SocketAddr>,
+}
+
+/// Finds the connection of each datagram, and makes new ones.
+#[derive(Debug)]
+pub struct Endpoint {
+    config: EndpointConfig,
+    rng: ChaCha8Rng,
+    cookie_key: [u8; 16],
+    instance: u64,
+    epoch: Instant,
+    /// The newest time that the endpoint was told.
+    now: Instant,
+    next_handle: usize,
+    known: BTreeMap<ConnectionHandle, Known>,
+    by_local_cid: BTreeMap<ConnectionId, ConnectionHandle>,
+    by_remote_cid: BTreeMap<ConnectionId, ConnectionHandle>,
+    /// Accepted connections by the peer's address at that time, with the peer's instance.
+    by_peer: BTreeMap<SocketAddr, (ConnectionHandle, u64)>,
+    closed: VecDeque<(Instant, ConnectionId)>,
+    resets: ResetBudget,
+    stats: EndpointStats,
+}
+
+impl Endpoint {
+    /// An endpoint whose randomness descends from `seed`.
+    #[must_use]
+    pub fn new(config: EndpointConfig, seed: [u8; 32], now: Instant) -> Self {
+        let mut rng = ChaCha8Rng::from_seed(seed);
+        let mut cookie_key = [0; 16];
+        rng.fill_bytes(&mut cookie_key);
+        Self {
+            config,
+            cookie_key,
+            instance: rng.next_u64(),
+            rng,
+            epoch: now,
+            now,
+            next_handle: 0,
+            known: BTreeMap::new(),
+            by_local_cid: BTreeMap::new(),
+            by_remote_cid: BTreeMap::new(),
+            by_peer: BTreeMap::new(),
+            closed: VecDeque::new(),
+            resets: ResetBudget { left: RESETS_PER_SECOND, since: now },
+            stats: EndpointStats::default(),
+        }
+    }
+
+    /// Changes how new connections are accepted; `None` accepts none. Existing ones live on.
+    pub fn set_accept(&mut self, accept: Option<Config>) {
+        self.config.accept = accept;
+    }
+
+    /// What was done with datagrams that belong to no connection.
+    #[must_use]
+    pub fn stats(&self) -> EndpointStats {
+        self.stats
+    }
+
+    /// Opens a connection to `remote`.
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        remote: SocketAddr,
+        config: Config,
+    ) -> (ConnectionHandle, Connection) {
+        self.now = self.now.max(now);
+        let local_cid = ConnectionId(self.rng.next_u64());
+        let handle = self.insert(Known { local_cid, remote_cid: None, accepted_from: None });
+        let origin = self.origin(config, remote, local_cid);
+        (handle, Connection::connect(now, origin, self.instance))
+    }
+
+    /// Forgets a connection that has drained.
+    pub fn remove(&mut self, handle: ConnectionHandle) {
+        let Some(known) = self.known.remove(&handle) else { return };
+        self.by_local_cid.remove(&known.local_cid);
+        if let Some(remote_cid) = known.remote_cid {
+            self.by_remote_cid.remove(&remote_cid);
+        }
+        if let Some(peer) = known.accepted_from {
+            if self.by_peer.get(&peer).is_some_and(|&(current, _)| current == handle) {
+                self.by_peer.remove(&peer);
+            }
+        }
+        if self.closed.len() >= MAX_REMEMBERED_IDS {
+            self.closed.pop_front();
+        }
+        self.closed.push_back((self.now, known.local_cid));
+    }
+
+    /// Finds out where a datagram belongs. A [`Routed::Reply`] is written to `reply`.
+    pub fn route(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        datagram: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Routed {
+        reply.clear();
+        self.now = self.now.max(now);
+        let routed = self.try_route(now, from, datagram, reply).unwrap_or(Routed::Dropped);
+        if matches!(routed, Routed::Dropped) {
+            self.stats.datagrams_dropped += 1;
+        }
+        routed
+    }
+
+    fn try_route(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        datagram: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Result<Routed, DecodeError> {
+        let first = *datagram.first().ok_or(DecodeError::Truncated("packet.kind"))?;
+        let id = peek_connection_id(datagram).ok_or(DecodeError::Truncated("dcid"))?;
+        let owner = self.by_local_cid.get(&id).copied();
+        match (PacketKind::of(first)?, owner) {
+            (PacketKind::Hello, _) => self.on_hello(now, from, Hello::decode(datagram)?, reply),
+            (PacketKind::Data { .. } | PacketKind::Refuse, Some(handle)) => {
+                Ok(Routed::Connection(handle))
+            }
+            (PacketKind::Challenge, Some(handle)) => {
+                self.learn_remote_cid(handle, Challenge::decode(datagram)?.scid);
+                Ok(Routed::Connection(handle))
+            }
+            (PacketKind::Reset, _) => {
+                let reset = Reset::decode(datagram)?;
+                let owner = self.by_remote_cid.get(&reset.unknown);
+                Ok(owner.map_or(Routed::Dropped, |&handle| Routed::Connection(handle)))
+            }
+            (PacketKind::Data { .. }, None) => self.on_unknown(now, from, datagram, reply),
+            (PacketKind::Challenge | PacketKind::Refuse, None) => Ok(Routed::Dropped),
+        }
+    }
+
+    /// Answers a HELLO from what it says and a key: nothing is kept.
+    fn on_hello(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        hello: Hello,
+        reply: &mut Vec<u8>,
+    ) -> Result<Routed, DecodeError> {
+        let Some(config) = &self.config.accept else { return Ok(Routed::Dropped) };
+        if !hello.versions.contains(&VERSION) {
+            return Ok(self.refuse(hello.scid, RefuseReason::Version, reply));
+        }
+        let params = Connection::params(config);
+        let scid = ConnectionId(self.rng.next_u64());
+        let claim = Claim { from, client: hello.scid, server: scid, instance: hello.instance };
+        Challenge {
+            dcid: hello.scid,
+            scid,
+            version: VERSION,
+            attempt: hello.attempt,
+            cookie: self.issue(now, &claim),
+            params,
+        }
+        .encode(reply);
+        self.stats.challenges_sent += 1;
+        Ok(Routed::Reply)
+    }
+
+    fn refuse(&mut self, dcid: ConnectionId, reason: RefuseReason, reply: &mut Vec<u8>) -> Routed {
+        Refuse { dcid, reason }.encode(reply);
+        self.stats.refused += 1;
+        Routed::Reply
+    }
+
+    /// A data packet for nobody: a client that returns its cookie, or one that has not noticed that
+    /// this endpoint restarted.
+    fn on_unknown(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        datagram: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Result<Routed, DecodeError> {
+        let packet = protection::open(PacketNumber(0), datagram)?;
+        let header = DataHeader::decode(&mut Reader::new(packet))?;
+        self.forget_closed(now);
+        let was_closed = self.closed.iter().any(|&(_, id)| id == header.dcid);
+        let cookie = header.cookie.as_ref().filter(|_| !was_closed);
+        let Some((cookie, config)) = cookie.zip(self.config.accept.clone()) else {
+            return Ok(self.reset(now, &header, reply));
+        };
+        let Some((instance, age)) = self.verify(now, from, header.dcid, cookie) else {
+            return Ok(self.reset(now, &header, reply));
+        };
+        if self.known.len() >= self.config.max_connections {
+            return Ok(self.refuse(cookie.scid, RefuseReason::Busy, reply));
+        }
+        let params = Params::decode(cookie.params)?;
+        let accepted = Accepted { remote_cid: cookie.scid, params, rtt_at_most: age };
+        Ok(self.accept(now, from, header.dcid, instance, config, accepted))
+    }
+
+    fn accept(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        local_cid: ConnectionId,
+        instance: u64,
+        config: Config,
+        accepted: Accepted,
+    ) -> Routed {
+        let known =
+            Known { local_cid, remote_cid: Some(accepted.remote_cid), accepted_from: Some(from) };
+        let handle = self.insert(known);
+        let previous = self.by_peer.insert(from, (handle, instance));
+        let replaced = previous.filter(|&(_, before)| before != instance).map(|(old, _)| old);
+        let origin = self.origin(config, from, local_cid);
+        let connection = Box::new(Connection::accept(now, origin, accepted));
+        self.stats.accepted += 1;
+        Routed::Accepted { handle, connection, replaced }
+    }
+
+    fn origin(&mut self, config: Config, remote: SocketAddr, local_cid: ConnectionId) -> Origin {
+        let mut seed = [0; 32];
+        self.rng.fill_bytes(&mut seed);
+        Origin { config, remote, local_cid, seed }
+    }
+
+    fn insert(&mut self, known: Known) -> ConnectionHandle {
+        let handle = ConnectionHandle(self.next_handle);
+        self.next_handle += 1;
+        self.by_local_cid.insert(known.local_cid, handle);
+        if let Some(remote_cid) = known.remote_cid {
+            self.by_remote_cid.insert(remote_cid, handle);
+        }
+        self.known.insert(handle, known);
+        handle
+    }
+
+    /// The first challenge counts, as for the connection.
+    fn learn_remote_cid(&mut self, handle: ConnectionHandle, id: ConnectionId) {
+        let Some(known) = self.known.get_mut(&handle) else { return };
+        if known.remote_cid.is_none() {
+            known.remote_cid = Some(id);
+            self.by_remote_cid.insert(id, handle);
+        }
+    }
+
+    fn reset(&mut self, now: Instant, header: &DataHeader<'_>, reply: &mut Vec<u8>) -> Routed {
+        if !self.resets.take(now) {
+            return Routed::Dropped;
+        }
+        Reset { unknown: header.dcid, number: header.number }.encode(reply);
+        self.stats.resets_sent += 1;
+        Routed::Reply
+    }
+
+    fn forget_closed(&mut self, now: Instant) {
+        while self.closed.front().is_some_and(|&(at, _)| now > at + COOKIE_LIFETIME) {
+            self.closed.pop_front();
+        }
+    }
+
+    fn issue(&self, now: Instant, claim: &Claim) -> Vec<u8> {
+        let issued_us = self.micros(now);
+        let mut cookie = Vec::with_capacity(32);
+        cookie.extend_from_slice(&issued_us.to_be_bytes());
+        cookie.extend_from_slice(&claim.instance.to_be_bytes());
+        cookie.extend_from_slice(&self.authenticate(issued_us, claim).to_be_bytes());
+        cookie
+    }
+
+    /// The client's instance and the cookie's age, if the cookie is ours, fresh and for this client.
+    fn verify(
+        &self,
+        now: Instant,
+        from: SocketAddr,
+        server: ConnectionId,
+        cookie: &Cookie<'_>,
+    ) -> Option<(u64, Duration)> {
+        let mut reader = Reader::new(cookie.cookie);
+        let issued_us = reader.u64("cookie.time").ok()?;
+        let instance = reader.u64("cookie.instance").ok()?;
+        let mac = reader.bytes(16, "cookie.mac").ok()?;
+        let claim = Claim { from, client: cookie.scid, server, instance };
+        let expected = self.authenticate(issued_us, &claim).to_be_bytes();
+        // In constant time: no byte of the code is confirmed to one who guesses.
+        let differs = mac.iter().zip(expected).fold(0, |diff, (a, b)| diff | (a ^ b));
+        let age = Duration::from_micros(self.micros(now).checked_sub(issued_us)?);
+        let valid = differs == 0
+            && reader.is_empty()
+            && age <= COOKIE_LIFETIME
+            && cookie.version == VERSION;
+        valid.then_some((instance, age))
+    }
+
+    fn authenticate(&self, issued_us: u64, claim: &Claim) -> u128 {
+        let mut hasher = SipHasher24::new_with_key(&self.cookie_key);
+        let ip = match claim.from.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        hasher.write(&ip.octets());
+        hasher.write(&claim.from.port().to_be_bytes());
+        for value in [issued_us, claim.client.0, claim.server.0, claim.instance] {
+            hasher.write(&value.to_be_bytes());
+        }
+        hasher.finish128().as_u128()
+    }
+
+    fn micros(&self, now: Instant) -> u64 {
+        let micros = now.saturating_duration_since(self.epoch).as_micros();
+        u64::try_from(micros).unwrap_or(u64::MAX)
+    }
+}
+
+/// What a cookie vouches for.
+struct Claim {
+    from: SocketAddr,
+    client: ConnectionId,
+    server: ConnectionId,
+    instance: u64,
+}
+
+/// Limits how many resets are sent.
+#[derive(Debug)]
+struct ResetBudget {
+    left: u32,
+    since: Instant,
+}
+
+impl ResetBudget {
+    fn take(&mut self, now: Instant) -> bool {
+        if now.saturating_duration_since(self.since) >= Duration::from_secs(1) {
+            *self = Self { left: RESETS_PER_SECOND, since: now };
+        }
+        self.left.checked_sub(1).map(|left| self.left = left).is_some()
+    }
+}
