@@ -61,7 +61,7 @@ impl Connection {
     pub(crate) fn connect(now: Instant, origin: Origin, instance: u64) -> Self {
         let hello = Hello { instance, started: now, sent: Vec::new(), due: true };
         let mut connection = Self::new(now, origin, State::Hello(hello));
-        connection.timers.set(TimerKind::Handshake, Some(now));
+        connection.timers.set(TimerKind::Handshake, Some(now + FIRST_INTERVAL));
         connection
     }
 
@@ -123,12 +123,14 @@ impl Connection {
     /// Appends a HELLO if one is due.
     pub(super) fn write_hello(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
         let State::Hello(hello) = &mut self.state else { return false };
-        // The attempts are counted in one byte; the handshake time-out ends far below it.
-        let Ok(attempt) = u8::try_from(hello.sent.len()) else { return false };
         if !std::mem::take(&mut hello.due) {
             return false;
         }
-        hello.sent.push(now);
+        // Counted in one byte: the last value serves all further attempts and gives no sample.
+        let attempt = u8::try_from(hello.sent.len()).unwrap_or(u8::MAX);
+        if attempt < u8::MAX {
+            hello.sent.push(now);
+        }
         packet::Hello {
             scid: self.local_cid,
             instance: hello.instance,

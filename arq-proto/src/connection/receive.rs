@@ -57,7 +57,7 @@ impl Connection {
     /// number; somebody who cannot read our packets can guess neither that nor the connection id.
     fn on_reset(&mut self, now: Instant, reset: Reset) {
         let open = !matches!(self.state, State::Hello(_) | State::Drained);
-        if open && reset.unknown == self.remote_cid && self.recovery.remembers(reset.number) {
+        if open && reset.unknown == self.remote_cid && self.recovery.sent_lately(reset.number) {
             self.end(now, ConnectionError::PeerLostState);
         } else {
             self.counters.datagrams_dropped += 1;

@@ -26,6 +26,9 @@ use crate::{
     wire::ack::Ack,
 };
 
+/// A reset that answers a packet further back than this is out of date.
+const RESET_MEMORY_PACKETS: u64 = 1 << 16;
+
 /// Contents of the packets whose fate has become known, in the order of sending.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
@@ -90,10 +93,12 @@ impl Recovery {
         self.ledger.in_flight_bytes()
     }
 
-    /// Whether `number` was sent and has not been forgotten, as proof that a reset is not made up.
-    pub(crate) fn remembers(&self, truncated: u32) -> bool {
-        let number = PacketNumber::expand(truncated, self.next_number());
-        self.ledger.get(number.0).is_some_and(|packet| packet.fate != Fate::Skipped)
+    /// Whether a packet with this truncated number was sent lately, as proof that a reset is not
+    /// made up.
+    pub(crate) fn sent_lately(&self, truncated: u32) -> bool {
+        let next = self.next_number();
+        let number = PacketNumber::expand(truncated, next);
+        number < next && next.0 - number.0 <= RESET_MEMORY_PACKETS
     }
 
     /// Leaves a number out, so that a peer that acknowledges what it never saw gives itself away
@@ -155,6 +160,8 @@ impl Recovery {
             app_limited: self.app_limited,
             contents,
         });
+        // Whoever only acknowledges hears of no acknowledgement that would prune the ledger.
+        self.ledger.prune(None);
     }
 
     /// Anything authentic was received: the peer lives, probing starts anew.
