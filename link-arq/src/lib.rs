@@ -1,18 +1,65 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! The `arq/` link of zenoh.
+//! The `arq/` link of zenoh: every message arrives, whatever the network drops, reorders,
+//! duplicates or delays.
+//!
+//! Three rings, each knowing only what is inside it: the protocol as a pure state machine is
+//! [`arq_proto`]; [`socket`] and [`driver`] run it on tokio and know nothing of zenoh; the rest of
+//! this crate shows it to zenoh as a link. An application does not use this crate: it gets the link
+//! with zenoh itself, through the workspace's `zenoh-link`, as `arq/host:port?metadata#config`.
+//! What those keys are is in [`config::KEYS`] and in `docs/configuration.md`.
+//!
+//! The driver can be used without zenoh:
+//!
+//! ```
+//! use arq_proto::{Config, EndpointConfig, LaneId, Reliability};
+//! use tokio::runtime::Handle;
+//! use zenoh_link_arq::{driver::ArqEndpoint, socket::udp::SocketOptions};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let any = "127.0.0.1:0".parse()?;
+//! let options = SocketOptions::default();
+//! let accept = EndpointConfig { accept: Some(Config::default()), ..Default::default() };
+//! let server = ArqEndpoint::bind(any, &options, accept, &Handle::current())?;
+//! let client = ArqEndpoint::bind(any, &options, EndpointConfig::default(), &Handle::current())?;
+//!
+//! let out = client.connect(server.local_addr(), Config::default()).await?;
+//! let lane = LaneId::new(5, Reliability::Reliable).ok_or("no such lane")?;
+//! out.send(lane, b"hello").await?;
+//!
+//! let inside = server.accept().await.ok_or("the driver stopped")?;
+//! assert_eq!(&inside.recv(lane).await?[..], b"hello");
+//! # Ok(())
+//! # }
+//! ```
 
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod driver;
+mod link;
 mod manager;
+pub mod socket;
+mod terms;
 
 use async_trait::async_trait;
 use zenoh_link_commons::LocatorInspector;
-use zenoh_protocol::core::{Locator, Metadata, Reliability};
+use zenoh_protocol::{
+    core::{Locator, Metadata, Reliability},
+    transport::BatchSize,
+};
 use zenoh_result::ZResult;
 
+pub use config::ArqConfigurator;
 pub use manager::LinkManagerUnicastArq;
 
 /// The protocol part of an `arq/host:port` locator.
 pub const ARQ_LOCATOR_PREFIX: &str = "arq";
+
+/// The longest batch of zenoh on a link. It never changes: how a batch is cut into packets is the
+/// protocol's affair.
+pub const ARQ_MTU: BatchSize = BatchSize::MAX;
 
 /// Answers what zenoh asks of a locator before it opens a link.
 #[derive(Debug, Default, Clone, Copy)]

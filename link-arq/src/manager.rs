@@ -2,23 +2,48 @@
 
 //! Connects, listens, lists and deletes `arq/` links.
 
-use async_trait::async_trait;
-use zenoh_link_commons::{
-    ConstructibleLinkManagerUnicast, LinkManagerUnicastTrait, LinkUnicast, NewLinkChannelSender,
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    ops::Deref,
+    sync::Arc,
+    time::Duration,
 };
-use zenoh_protocol::core::{EndPoint, Locator};
-use zenoh_result::{bail, ZResult};
+
+use arq_proto::{Config, EndpointConfig};
+use async_trait::async_trait;
+use tokio::{runtime::Handle, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+use zenoh_link_commons::{
+    get_ip_addrs, ConstructibleLinkManagerUnicast, LinkManagerUnicastTrait, LinkUnicast,
+    ListenersUnicastIP, NewLinkChannelSender,
+};
+use zenoh_protocol::core::{endpoint::Address, EndPoint, Locator, Priority};
+use zenoh_result::{bail, zerror, ZResult};
+use zenoh_runtime::ZRuntime;
+
+use crate::{
+    config::LinkConfig,
+    driver::{ArqConnection, ArqEndpoint},
+    link, socket, terms, ARQ_LOCATOR_PREFIX,
+};
+
+/// How long an address may be silent before the next one is tried beside it (RFC 8305 §5).
+const CONNECT_STAGGER: Duration = Duration::from_millis(250);
+/// How long a deleted listener without links in use may take to free its port.
+const DELETE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The link manager behind every `arq/` endpoint.
 #[derive(Debug)]
 pub struct LinkManagerUnicastArq {
-    _accepted: NewLinkChannelSender,
+    accepted: NewLinkChannelSender,
+    listeners: ListenersUnicastIP,
 }
 
 impl LinkManagerUnicastArq {
     /// Hands every accepted link to `accepted`.
+    #[must_use]
     pub fn new(accepted: NewLinkChannelSender) -> Self {
-        Self { _accepted: accepted }
+        Self { accepted, listeners: ListenersUnicastIP::new() }
     }
 }
 
@@ -28,24 +53,193 @@ impl ConstructibleLinkManagerUnicast<()> for LinkManagerUnicastArq {
     }
 }
 
+/// Drivers run where nothing else does that could block: the application's callbacks run on the
+/// runtime that reads links, and one that waits for a link must not hold that link's driver.
+fn driver_runtime() -> Handle {
+    ZRuntime::Acceptor.deref().clone()
+}
+
+/// A checked configuration and the terms that it offers to the peer.
+fn protocol_config(config: &LinkConfig) -> ZResult<Config> {
+    let mut protocol = config.protocol.clone();
+    protocol.app_params = terms::offer(config);
+    // The keep-alives of zenoh's best-effort link: it ends the session when they are lost.
+    protocol.repair_best_effort = 1 << Priority::Control as u8;
+    Ok(protocol.build().map_err(|error| zerror!("{error}"))?)
+}
+
+async fn unicast_addresses(endpoint: &EndPoint) -> ZResult<Vec<SocketAddr>> {
+    let addresses = get_ip_addrs(endpoint.address()).await?;
+    let addresses: Vec<_> = addresses.filter(|address| !address.ip().is_multicast()).collect();
+    if addresses.is_empty() {
+        bail!("{} has no unicast address", endpoint.address());
+    }
+    Ok(addresses)
+}
+
 #[async_trait]
 impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
-    async fn new_link(&self, _endpoint: EndPoint) -> ZResult<LinkUnicast> {
-        bail!("not yet")
+    async fn new_link(&self, endpoint: EndPoint) -> ZResult<LinkUnicast> {
+        let failed = |error| zerror!("cannot connect to {endpoint}: {error}");
+        let config = LinkConfig::parse(&endpoint).map_err(|error| failed(error.to_string()))?;
+        let config = Arc::new(config);
+        let addresses = unicast_addresses(&endpoint).await?;
+        let (connection, src) = connect_first(addresses, &config).await.map_err(failed)?;
+        let agreed = terms::agree(&config, &connection.peer_app_params());
+        let terms = agreed.map_err(|reason| {
+            connection.close(&reason);
+            failed(reason)
+        })?;
+        tracing::info!(%src, dst = %connection.remote(), ?terms, "arq link opened");
+        link::links(connection, terms, src, &endpoint.to_locator())
     }
-    async fn new_listener(&self, _endpoint: EndPoint) -> ZResult<Locator> {
-        bail!("not yet")
+
+    async fn new_listener(&self, endpoint: EndPoint) -> ZResult<Locator> {
+        let failed = |error| zerror!("cannot listen on {endpoint}: {error}");
+        let config = LinkConfig::parse(&endpoint).map_err(|error| failed(error.to_string()))?;
+        let addresses = unicast_addresses(&endpoint).await?;
+        let socket = bind_first(&addresses, &config).map_err(failed)?;
+        let local = socket.local_addr();
+        let bound = EndPoint::new(
+            endpoint.protocol(),
+            local.to_string(),
+            endpoint.metadata(),
+            endpoint.config(),
+        )?;
+        let locator = bound.to_locator();
+        let token = self.listeners.token.child_token();
+        let accept = accept_links(socket, config, self.accepted.clone(), token.clone());
+        self.listeners.add_listener(bound, local, accept, token).await?;
+        Ok(locator)
     }
-    async fn del_listener(&self, _endpoint: &EndPoint) -> ZResult<()> {
-        bail!("not yet")
+
+    async fn del_listener(&self, endpoint: &EndPoint) -> ZResult<()> {
+        let mut errors = Vec::new();
+        for address in unicast_addresses(endpoint).await? {
+            match self.listeners.del_listener(address).await {
+                Ok(()) => return Ok(()),
+                Err(error) => errors.push(error.to_string()),
+            }
+        }
+        bail!("cannot delete the listener {endpoint}: {}", errors.join("; "))
     }
+
     async fn get_listeners(&self) -> Vec<EndPoint> {
-        Vec::new()
+        self.listeners.get_endpoints()
     }
+
     async fn get_locators(&self) -> Vec<Locator> {
-        Vec::new()
+        self.listeners.get_locators()
     }
+
     async fn get_locators_noloopback(&self) -> Vec<Locator> {
-        Vec::new()
+        self.listeners.get_locators_noloopback()
     }
+}
+
+/// Binds the first address that can be.
+fn bind_first(addresses: &[SocketAddr], config: &LinkConfig) -> Result<ArqEndpoint, String> {
+    let protocol = protocol_config(config).map_err(|error| error.to_string())?;
+    let mut errors = Vec::new();
+    for address in addresses {
+        let accept = EndpointConfig { accept: Some(protocol.clone()), ..Default::default() };
+        match ArqEndpoint::bind(*address, &config.socket, accept, &driver_runtime()) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => errors.push(format!("{address}: {error}")),
+        }
+    }
+    Err(errors.join("; "))
+}
+
+/// Accepts until the listener is deleted. The links stay.
+async fn accept_links(
+    socket: ArqEndpoint,
+    config: LinkConfig,
+    accepted: NewLinkChannelSender,
+    deleted: CancellationToken,
+) -> ZResult<()> {
+    loop {
+        let connection = tokio::select! {
+            () = deleted.cancelled() => break,
+            connection = socket.accept() => connection,
+        };
+        let Some(connection) = connection else {
+            bail!("the socket of the listener on {} failed", socket.local_addr());
+        };
+        match accepted_link(connection, &config) {
+            Ok(link) => tokio::select! {
+                () = deleted.cancelled() => break,
+                sent = accepted.send_async(link) => if sent.is_err() { break },
+            },
+            Err(error) => tracing::warn!(%error, "cannot accept a link"),
+        }
+    }
+    socket.shut_down(DELETE_PATIENCE).await;
+    Ok(())
+}
+
+fn accepted_link(connection: ArqConnection, config: &LinkConfig) -> ZResult<LinkUnicast> {
+    let (src, dst) = (connection.local(), connection.remote());
+    let terms = terms::agree(config, &connection.peer_app_params()).map_err(|reason| {
+        connection.close(&reason);
+        zerror!("{dst}: {reason}")
+    })?;
+    tracing::info!(%src, %dst, ?terms, "arq link accepted");
+    let dst = Locator::new(ARQ_LOCATOR_PREFIX, dst.to_string(), "")?;
+    link::links(connection, terms, src, &dst)
+}
+
+/// Connects to the first address that answers. Those that keep silent are not waited for before
+/// the next is tried: a name often has an address of a family that leads nowhere.
+async fn connect_first(
+    addresses: Vec<SocketAddr>,
+    config: &Arc<LinkConfig>,
+) -> Result<(ArqConnection, SocketAddr), String> {
+    let mut addresses = addresses.into_iter().peekable();
+    let mut attempts = JoinSet::new();
+    let mut errors = Vec::new();
+    loop {
+        if let Some(address) = addresses.next() {
+            let config = config.clone();
+            attempts.spawn(async move {
+                connect(address, &config).await.map_err(|error| format!("{address}: {error}"))
+            });
+        }
+        let patience = match addresses.peek() {
+            Some(_) => CONNECT_STAGGER,
+            None => Duration::MAX,
+        };
+        match tokio::time::timeout(patience, attempts.join_next()).await {
+            Ok(Some(Ok(Ok(connected)))) => return Ok(connected),
+            Ok(Some(Ok(Err(error)))) => errors.push(error),
+            Ok(Some(Err(panicked))) => errors.push(panicked.to_string()),
+            Ok(None) => return Err(errors.join("; ")),
+            Err(_silent) => {}
+        }
+    }
+}
+
+async fn connect(remote: SocketAddr, config: &LinkConfig) -> ZResult<(ArqConnection, SocketAddr)> {
+    let bind = local_address(remote, config.bind.as_deref()).await?;
+    let socket =
+        ArqEndpoint::bind(bind, &config.socket, EndpointConfig::default(), &driver_runtime())
+            .map_err(|error| zerror!("cannot bind to {bind}: {error}"))?;
+    let connection = socket.connect(remote, protocol_config(config)?).await?;
+    let bound = socket.local_addr();
+    let ip = socket::udp::source_toward(remote, bound).unwrap_or_else(|_| bound.ip());
+    Ok((connection, SocketAddr::new(ip, bound.port())))
+}
+
+/// The address to connect from: as asked, or any of the right family.
+async fn local_address(remote: SocketAddr, bind: Option<&str>) -> ZResult<SocketAddr> {
+    let Some(bind) = bind else {
+        let any: IpAddr = match remote {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        return Ok(SocketAddr::new(any, 0));
+    };
+    let mut candidates = get_ip_addrs(Address::from(bind)).await?;
+    let found = candidates.find(|local| local.is_ipv4() == remote.is_ipv4());
+    found.ok_or_else(|| zerror!("`bind={bind}` and {remote} are of different IP versions").into())
 }

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! What does each key set? Values are already within the ranges of the table.
+
+use std::time::Duration;
+
+use arq_proto::{CongestionConfig, Scheme};
+
+use super::{
+    keys::{Key, Parsed, Section},
+    ConfigError, Layer, LinkConfig, Wish,
+};
+
+impl LinkConfig {
+    /// Sets what `layer` names and leaves the rest.
+    pub(super) fn apply(&mut self, layer: &Layer) -> Result<(), ConfigError> {
+        // A scheme is a preset of two keys of the same layer: those win over it.
+        if let Some(scheme) = layer.word("scheme") {
+            self.protocol = self.protocol.clone().scheme(scheme_named(scheme));
+        }
+        for (key, value) in &layer.0 {
+            self.apply_key(key, value)?;
+        }
+        self.apply_congestion(layer)
+    }
+
+    fn apply_key(&mut self, key: &str, value: &Parsed) -> Result<(), ConfigError> {
+        let protocol = &mut self.protocol;
+        match (key, value) {
+            ("mtu", Parsed::Number(Some(n))) => protocol.mtu = narrow(*n),
+            ("chunk", Parsed::Number(n)) => protocol.chunk_bytes = n.map(narrow),
+            ("window", Parsed::Number(n)) => protocol.window_packets = n.map(narrow),
+            ("reorder", Parsed::Word(word)) => protocol.reorder = *word == "true",
+            ("lane_window", Parsed::Number(Some(n))) => protocol.lane_window_bytes = narrow(*n),
+            ("rx_window", Parsed::Number(Some(n))) => protocol.connection_window_bytes = narrow(*n),
+            ("queue_bytes", Parsed::Number(Some(n))) => protocol.queue_bytes = narrow(*n),
+            ("queue_age_ms", Parsed::Number(Some(n))) => protocol.queue_age = ms(*n),
+            ("deadline_ms", Parsed::Number(n)) => protocol.deadline = n.map(ms),
+            ("keep_alive_ms", Parsed::Number(Some(n))) => protocol.keep_alive = ms(*n),
+            ("idle_timeout_ms", Parsed::Number(Some(n))) => protocol.idle_timeout = ms(*n),
+            ("handshake_timeout_ms", Parsed::Number(Some(n))) => {
+                protocol.handshake_timeout = ms(*n)
+            }
+            ("linger_ms", Parsed::Number(Some(n))) => protocol.linger = ms(*n),
+            ("so_sndbuf", Parsed::Number(Some(n))) => self.socket.send_buffer_bytes = narrow(*n),
+            ("so_rcvbuf", Parsed::Number(Some(n))) => self.socket.receive_buffer_bytes = narrow(*n),
+            ("iface", Parsed::Text(name)) => self.socket.interface = Some(name.clone()),
+            ("bind", Parsed::Text(address)) => self.bind = Some(address.clone()),
+            ("dscp", Parsed::Text(text)) => self.socket.dscp = Some(dscp(text)?),
+            ("mixed_rel", Parsed::Word("0")) => self.mixed_reliability = Wish::Off,
+            // Read before: they name other layers, or need more than one key.
+            ("config" | "preset" | "scheme" | "cc" | "cc_window" | "mixed_rel", _) => {}
+            (key, value) => debug_assert!(false, "no meaning for {key}={value:?}"),
+        }
+        Ok(())
+    }
+
+    fn apply_congestion(&mut self, layer: &Layer) -> Result<(), ConfigError> {
+        let window = match layer.0.get("cc_window") {
+            Some(Parsed::Number(Some(bytes))) => Some(*bytes),
+            _ => None,
+        };
+        match (layer.word("cc"), window) {
+            (Some("aimd"), Some(_)) => return Err(window_without_constant()),
+            (Some("aimd"), None) => self.protocol.congestion = CongestionConfig::Aimd,
+            (Some(_), None) => {
+                if !matches!(self.protocol.congestion, CongestionConfig::Constant { .. }) {
+                    self.protocol.congestion = default_constant();
+                }
+            }
+            (cc, Some(window_bytes)) => {
+                let constant =
+                    matches!(self.protocol.congestion, CongestionConfig::Constant { .. });
+                if cc.is_none() && !constant {
+                    return Err(window_without_constant());
+                }
+                self.protocol.congestion = CongestionConfig::Constant { window_bytes };
+            }
+            (None, None) => {}
+        }
+        Ok(())
+    }
+
+    /// Sets what a key after `?` says.
+    pub(super) fn apply_metadata(&mut self, name: &str, text: &str) -> Result<(), ConfigError> {
+        let key = Key::find(name, Section::Metadata)?;
+        let value = key.parse(text)?;
+        match (key.name, value) {
+            ("rel", Parsed::Word(word)) => self.best_effort = word == "0",
+            ("mixed_rel", Parsed::Word(word)) => {
+                // Off is off, wherever it is said.
+                if self.mixed_reliability != Wish::Off {
+                    self.mixed_reliability = wish(word);
+                }
+            }
+            ("multistream", Parsed::Word(word)) => self.priorities = wish(word),
+            // The range is zenoh's to use; here it is only checked.
+            ("prio", Parsed::Text(range)) => {
+                range
+                    .parse::<zenoh_protocol::core::PriorityRange>()
+                    .map_err(|_| key.bad(&range))?;
+            }
+            (name, value) => debug_assert!(false, "no meaning for {name}={value:?}"),
+        }
+        Ok(())
+    }
+}
+
+/// The table has bounded the number; what does not fit would be its bug, and saturates.
+fn narrow<T: TryFrom<u64> + Bounded>(number: u64) -> T {
+    T::try_from(number).unwrap_or(T::GREATEST)
+}
+
+trait Bounded {
+    const GREATEST: Self;
+}
+
+impl Bounded for u16 {
+    const GREATEST: Self = Self::MAX;
+}
+
+impl Bounded for u32 {
+    const GREATEST: Self = Self::MAX;
+}
+
+impl Bounded for usize {
+    const GREATEST: Self = Self::MAX;
+}
+
+fn ms(number: u64) -> Duration {
+    Duration::from_millis(number)
+}
+
+fn wish(word: &str) -> Wish {
+    match word {
+        "0" => Wish::Off,
+        "1" => Wish::Insist,
+        _ => Wish::Auto,
+    }
+}
+
+fn scheme_named(name: &str) -> Scheme {
+    match name {
+        "go-back-n" => Scheme::GoBackN,
+        "stop-and-wait" => Scheme::StopAndWait,
+        _ => Scheme::SelectiveRepeat,
+    }
+}
+
+fn default_constant() -> CongestionConfig {
+    CongestionConfig::Constant { window_bytes: 256 << 10 }
+}
+
+fn window_without_constant() -> ConfigError {
+    ConfigError::Conflict("`cc_window` is the window of `cc=constant` only".to_owned())
+}
+
+/// Numbers joined by `|`, as zenoh's other links take them.
+fn dscp(text: &str) -> Result<u32, ConfigError> {
+    let number = |part: &str| {
+        let lower = part.trim().to_ascii_lowercase();
+        let parsed = if let Some(digits) = lower.strip_prefix("0x") {
+            u32::from_str_radix(digits, 16)
+        } else if let Some(digits) = lower.strip_prefix("0b") {
+            u32::from_str_radix(digits, 2)
+        } else {
+            lower.parse()
+        };
+        parsed.ok().filter(|number| *number <= 0xff)
+    };
+    let sum = text.split('|').try_fold(0, |sum, part| number(part).map(|number| sum | number));
+    match (sum, Key::find("dscp", Section::Config)) {
+        (Some(sum), _) => Ok(sum),
+        (None, Ok(key)) => Err(key.bad(text)),
+        (None, Err(error)) => Err(error),
+    }
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Which keys does a locator know? One table: the parser takes ranges and error texts from it, and
+//! `docs/configuration.md` is tested against it.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// One key of a locator or of a configuration file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// Where it stands in a locator.
+    pub section: Section,
+    /// What it may be.
+    pub value: Value,
+    /// What holds when it is not given.
+    pub default: &'static str,
+    /// What it does.
+    pub meaning: &'static str,
+}
+
+/// The part of a locator that a key belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Section {
+    /// After `?`: told to other nodes.
+    Metadata,
+    /// After `#`, or in a file: local.
+    Config,
+}
+
+/// What values a key takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Value {
+    /// A whole number of a unit, within bounds.
+    Number {
+        /// What is counted.
+        unit: &'static str,
+        /// The least value.
+        min: u64,
+        /// The greatest value.
+        max: u64,
+        /// A word that may stand instead, for having no limit or leaving it to the link.
+        or: Option<&'static str>,
+    },
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Anything, as described.
+    Text(&'static str),
+}
+
+impl Value {
+    /// What the number counts, for tables.
+    #[must_use]
+    pub const fn unit(&self) -> &'static str {
+        match self {
+            Self::Number { unit, .. } => unit,
+            Self::Word(_) | Self::Text(_) => "",
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number { min, max, or: None, .. } => write!(f, "{min}..={max}"),
+            Self::Number { min, max, or: Some(word), .. } => write!(f, "{min}..={max}, {word}"),
+            Self::Word(words) => f.write_str(&words.join(", ")),
+            Self::Text(description) => f.write_str(description),
+        }
+    }
+}
+
+/// A checked value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Parsed {
+    /// A number, or `None` for the word that may stand instead.
+    Number(Option<u64>),
+    /// A word of the list.
+    Word(&'static str),
+    /// Any text.
+    Text(String),
+}
+
+/// What is wrong with a locator or a configuration file.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// There is no such key.
+    #[error("unknown key `{key}`, the keys here are: {valid}")]
+    UnknownKey {
+        /// What was given.
+        key: String,
+        /// The keys of that part of the locator.
+        valid: String,
+    },
+    /// The value does not fit the key.
+    #[error("`{key}={value}` is not valid: expected {expected}")]
+    BadValue {
+        /// The key.
+        key: String,
+        /// What was given.
+        value: String,
+        /// What it may be.
+        expected: String,
+    },
+    /// Two values do not go together.
+    #[error("{0}")]
+    Conflict(String),
+    /// The named file cannot be used.
+    #[error("`config={path}`: {reason}")]
+    File {
+        /// Its path.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Key {
+    /// The key of this name.
+    pub(super) fn find(name: &str, section: Section) -> Result<&'static Self, ConfigError> {
+        let mut keys = KEYS.iter().filter(|key| key.section == section);
+        keys.clone().find(|key| key.name == name).ok_or_else(|| ConfigError::UnknownKey {
+            key: name.to_owned(),
+            valid: keys.by_ref().map(|key| key.name).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// Checks `text` against what the key may be.
+    pub(super) fn parse(&self, text: &str) -> Result<Parsed, ConfigError> {
+        let text = text.trim();
+        let parsed = match self.value {
+            Value::Number { or: Some(word), .. } if text == word => Some(Parsed::Number(None)),
+            Value::Number { min, max, .. } => text
+                .parse()
+                .ok()
+                .filter(|number| (min..=max).contains(number))
+                .map(|number| Parsed::Number(Some(number))),
+            Value::Word(words) => {
+                words.iter().find(|word| **word == text).map(|word| Parsed::Word(word))
+            }
+            Value::Text(_) => Some(Parsed::Text(text.to_owned())).filter(|_| !text.is_empty()),
+        };
+        parsed.ok_or_else(|| self.bad(text))
+    }
+
+    /// The error for a value that does not fit.
+    pub(super) fn bad(&self, value: &str) -> ConfigError {
+        let unit = self.value.unit();
+        let separator = if unit.is_empty() { "" } else { " " };
+        ConfigError::BadValue {
+            key: self.name.to_owned(),
+            value: value.to_owned(),
+            expected: format!("{}{separator}{unit}", self.value),
+        }
+    }
+}
+
+const fn number(unit: &'static str, min: u64, max: u64) -> Value {
+    Value::Number { unit, min, max, or: None }
+}
+
+const fn number_or(unit: &'static str, min: u64, max: u64, word: &'static str) -> Value {
+    Value::Number { unit, min, max, or: Some(word) }
+}
+
+const fn config(
+    name: &'static str,
+    value: Value,
+    default: &'static str,
+    meaning: &'static str,
+) -> Key {
+    Key { name, section: Section::Config, value, default, meaning }
+}
+
+const fn metadata(
+    name: &'static str,
+    value: Value,
+    default: &'static str,
+    meaning: &'static str,
+) -> Key {
+    Key { name, section: Section::Metadata, value, default, meaning }
+}
+
+const BOOL: Value = Value::Word(&["true", "false"]);
+const DAY_MS: u64 = 86_400_000;
+const GIB: u64 = 1 << 30;
+
+/// All keys, in the order of the documentation.
+pub const KEYS: &[Key] = &[
+    metadata(
+        "rel",
+        Value::Word(&["0", "1"]),
+        "1",
+        "reliable (1), or a link that repairs nothing past the deadline (0)",
+    ),
+    metadata(
+        "prio",
+        Value::Text("a zenoh priority range such as 1-3"),
+        "all",
+        "the priorities that zenoh sends over this link",
+    ),
+    metadata(
+        "mixed_rel",
+        Value::Word(&["0", "1", "auto"]),
+        "auto",
+        "a second, best-effort link over the same association; both sides must allow it, 1 insists",
+    ),
+    metadata(
+        "multistream",
+        Value::Word(&["0", "1", "auto"]),
+        "auto",
+        "an order of its own for each priority; both sides must allow it, 1 insists",
+    ),
+    config(
+        "preset",
+        Value::Word(&["lan", "wifi", "cellular", "v2v", "satellite"]),
+        "none",
+        "values for a kind of network, beneath the file and the locator",
+    ),
+    config(
+        "config",
+        Value::Text("the path of a JSON5 file"),
+        "none",
+        "a file with these keys, beneath the locator",
+    ),
+    config(
+        "iface",
+        Value::Text("a network interface"),
+        "any",
+        "send and receive on this interface",
+    ),
+    config(
+        "bind",
+        Value::Text("host:port"),
+        "any",
+        "the local address of a connecting link; not together with iface",
+    ),
+    config(
+        "dscp",
+        Value::Text("a number, 0x for hexadecimal, several joined by |"),
+        "0",
+        "the type-of-service byte of every datagram; turns segmentation offload off",
+    ),
+    config(
+        "so_sndbuf",
+        number("bytes", 4_096, GIB),
+        "4194304",
+        "send buffer asked of the kernel, which caps it at net.core.wmem_max",
+    ),
+    config(
+        "so_rcvbuf",
+        number("bytes", 4_096, GIB),
+        "4194304",
+        "receive buffer asked of the kernel, which caps it at net.core.rmem_max",
+    ),
+    config("mtu", number("bytes", 576, 65_507), "1200", "largest UDP payload sent"),
+    config(
+        "chunk",
+        number_or("bytes", 512, 65_507, "auto"),
+        "auto",
+        "bytes of a message in one packet; auto fills the datagram",
+    ),
+    config(
+        "cc",
+        Value::Word(&["constant", "aimd"]),
+        "constant",
+        "what limits the bytes in flight: a fixed window, or one that backs off at each loss",
+    ),
+    config("cc_window", number("bytes", 576, GIB), "262144", "the fixed window of cc=constant"),
+    config(
+        "scheme",
+        Value::Word(&["selective-repeat", "go-back-n", "stop-and-wait"]),
+        "selective-repeat",
+        "a textbook scheme: sets window and reorder",
+    ),
+    config(
+        "window",
+        number_or("packets", 1, 1 << 20, "none"),
+        "none",
+        "most packets in flight, whatever cc allows; 1 is stop-and-wait",
+    ),
+    config(
+        "reorder",
+        BOOL,
+        "true",
+        "whether what arrives out of order is kept; false is go-back-N",
+    ),
+    config(
+        "lane_window",
+        number("bytes", 64 << 10, GIB),
+        "2097152",
+        "receive credit of one priority: a stalled reader holds at most this",
+    ),
+    config(
+        "rx_window",
+        number("bytes", 64 << 10, GIB),
+        "8388608",
+        "receive credit of all priorities: the memory that a peer can occupy",
+    ),
+    config(
+        "queue_bytes",
+        number("bytes", 1, GIB),
+        "262144",
+        "bytes that a priority takes from zenoh before any of them is sent",
+    ),
+    config(
+        "queue_age_ms",
+        number("ms", 1, DAY_MS),
+        "100",
+        "a priority takes nothing from zenoh while a message waits unsent for longer than this",
+    ),
+    config(
+        "deadline_ms",
+        number_or("ms", 1, 3_600_000, "none"),
+        "none",
+        "best effort: repair a message until it is this old; none repairs nothing",
+    ),
+    config(
+        "keep_alive_ms",
+        number("ms", 10, DAY_MS),
+        "1000",
+        "silence after which the peer is asked whether it lives",
+    ),
+    config(
+        "idle_timeout_ms",
+        number("ms", 50, DAY_MS),
+        "15000",
+        "silence after which the peer is gone; above keep_alive_ms",
+    ),
+    config(
+        "handshake_timeout_ms",
+        number("ms", 50, DAY_MS),
+        "10000",
+        "how long to try to reach the peer",
+    ),
+    config(
+        "linger_ms",
+        number("ms", 0, DAY_MS),
+        "500",
+        "how long closing may take to deliver what was sent",
+    ),
+    config(
+        "mixed_rel",
+        Value::Word(&["0", "auto"]),
+        "auto",
+        "0 refuses the best-effort link, as `?mixed_rel=0` does; set by zenoh's lowlatency mode",
+    ),
+];

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! From a locator to a configuration: `arq/host:port?metadata#config`.
+//!
+//! Values come from four layers, each over the one before: defaults, a preset by name, a JSON5
+//! file, the locator. An unknown key or a value out of range is an error, never ignored.
+
+mod apply;
+mod keys;
+mod preset;
+
+use std::{collections::BTreeMap, path::Path};
+
+use arq_proto::ConfigBuilder;
+use serde::Deserialize;
+use zenoh_config::Config as ZenohConfig;
+use zenoh_link_commons::ConfigurationInspector;
+use zenoh_protocol::core::EndPoint;
+use zenoh_result::ZResult;
+
+pub use keys::{ConfigError, Key, Section, Value, KEYS};
+
+use crate::{driver::TIMER_GRANULARITY, socket::udp::SocketOptions};
+
+/// Whether both sides of a link agree on an extra.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// Never.
+    Off,
+    /// If the peer allows it.
+    Auto,
+    /// Or there is no link.
+    Insist,
+}
+
+/// All that a locator says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkConfig {
+    /// For the protocol. Its `app_params` are filled by the link.
+    pub protocol: ConfigBuilder,
+    /// For the socket.
+    pub socket: SocketOptions,
+    /// The local address to connect from, not resolved yet.
+    pub bind: Option<String>,
+    /// A best-effort link beside the reliable one.
+    pub mixed_reliability: Wish,
+    /// An order of its own for each priority.
+    pub priorities: Wish,
+    /// A link that repairs nothing past the deadline.
+    pub best_effort: bool,
+}
+
+impl Default for LinkConfig {
+    fn default() -> Self {
+        Self {
+            protocol: ConfigBuilder {
+                timer_granularity: TIMER_GRANULARITY,
+                ..ConfigBuilder::default()
+            },
+            socket: SocketOptions::default(),
+            bind: None,
+            mixed_reliability: Wish::Auto,
+            priorities: Wish::Auto,
+            best_effort: false,
+        }
+    }
+}
+
+impl LinkConfig {
+    /// Reads all keys of `endpoint`.
+    ///
+    /// # Errors
+    /// Names the key and what it may be.
+    pub fn parse(endpoint: &EndPoint) -> Result<Self, ConfigError> {
+        let (metadata, config) = (endpoint.metadata(), endpoint.config());
+        Self::from_layers(metadata.iter(), config.iter())
+    }
+
+    fn from_layers<'a>(
+        metadata: impl Iterator<Item = (&'a str, &'a str)>,
+        config: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, ConfigError> {
+        let locator = Layer::from_pairs(config.map(|(key, value)| (key, value.to_owned())))?;
+        let file = match locator.text("config") {
+            Some(path) => Layer::from_file(path)?,
+            None => Layer::default(),
+        };
+        let preset = match locator.word("preset").or_else(|| file.word("preset")) {
+            Some(name) => Layer::from_pairs(preset::values(name))?,
+            None => Layer::default(),
+        };
+        let mut link = Self::default();
+        for layer in [&preset, &file, &locator] {
+            link.apply(layer)?;
+        }
+        for (key, value) in metadata {
+            link.apply_metadata(key, value)?;
+        }
+        link.check()
+    }
+
+    /// What holds only between keys.
+    fn check(self) -> Result<Self, ConfigError> {
+        if self.socket.interface.is_some() && self.bind.is_some() {
+            return Err(ConfigError::Conflict("`iface` and `bind` exclude each other".to_owned()));
+        }
+        let built = self.protocol.clone().build();
+        built.map_err(|error| ConfigError::Conflict(error.to_string()))?;
+        Ok(self)
+    }
+}
+
+/// The checked keys of one source.
+#[derive(Debug, Default)]
+struct Layer(BTreeMap<&'static str, keys::Parsed>);
+
+impl Layer {
+    fn from_pairs<'a>(
+        pairs: impl IntoIterator<Item = (&'a str, String)>,
+    ) -> Result<Self, ConfigError> {
+        let mut values = BTreeMap::new();
+        for (name, text) in pairs {
+            let key = Key::find(name, Section::Config)?;
+            values.insert(key.name, key.parse(&text)?);
+        }
+        Ok(Self(values))
+    }
+
+    fn from_file(path: &str) -> Result<Self, ConfigError> {
+        let failed = |reason: String| ConfigError::File { path: path.to_owned(), reason };
+        let text = std::fs::read_to_string(Path::new(path)).map_err(|e| failed(e.to_string()))?;
+        let values: BTreeMap<String, Scalar> =
+            json5::from_str(&text).map_err(|e| failed(e.to_string()))?;
+        if values.contains_key("config") {
+            return Err(failed("a file cannot name another".to_owned()));
+        }
+        let pairs = values.iter().map(|(key, value)| (key.as_str(), value.to_text()));
+        Self::from_pairs(pairs).map_err(|e| failed(e.to_string()))
+    }
+
+    fn text(&self, key: &str) -> Option<&str> {
+        match self.0.get(key) {
+            Some(keys::Parsed::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn word(&self, key: &str) -> Option<&'static str> {
+        match self.0.get(key) {
+            Some(keys::Parsed::Word(word)) => Some(word),
+            _ => None,
+        }
+    }
+}
+
+/// A value in a JSON5 file. Which one a key takes is the table's to say.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Scalar {
+    Bool(bool),
+    Number(u64),
+    Text(String),
+}
+
+impl Scalar {
+    fn to_text(&self) -> String {
+        match self {
+            Self::Bool(value) => value.to_string(),
+            Self::Number(value) => value.to_string(),
+            Self::Text(value) => value.clone(),
+        }
+    }
+}
+
+/// What zenoh's own configuration means for every `arq/` endpoint.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct ArqConfigurator;
+
+impl ConfigurationInspector<ZenohConfig> for ArqConfigurator {
+    /// zenoh's lowlatency transport works on one link only, and a link is not told that it will be
+    /// used by one: this is where it shows.
+    fn inspect_config(&self, config: &ZenohConfig) -> ZResult<String> {
+        let lowlatency = *config.transport().unicast().lowlatency();
+        Ok(if lowlatency { "mixed_rel=0".to_owned() } else { String::new() })
+    }
+}
+
+#[cfg(test)]
+mod tests;

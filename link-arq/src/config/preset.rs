@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Which values suit a kind of network? Only what differs from the defaults, with the reason.
+
+/// The keys of a preset.
+pub(super) fn values(name: &str) -> Vec<(&'static str, String)> {
+    let pairs: &[(&str, &str)] = match name {
+        // Short round trips: little is in flight, and nothing has to wait long to be told.
+        "lan" => &[("mtu", "1452"), ("linger_ms", "200"), ("queue_age_ms", "50")],
+        // A busy channel delays by tens of ms and loses what its own retries cannot bring through.
+        "wifi" => &[("mtu", "1452"), ("cc_window", "524288")],
+        // Tunnels eat from the MTU; hand-overs are silent for seconds; buffers are deep.
+        "cellular" => &[
+            ("mtu", "1200"),
+            ("cc_window", "524288"),
+            ("idle_timeout_ms", "30000"),
+            ("linger_ms", "1000"),
+        ],
+        // Short contacts: a peer that is back must be noticed at once, and stale data is worthless.
+        "v2v" => &[
+            ("mtu", "1200"),
+            ("keep_alive_ms", "250"),
+            ("queue_bytes", "131072"),
+            ("queue_age_ms", "50"),
+            ("deadline_ms", "100"),
+            ("linger_ms", "200"),
+        ],
+        // 600 ms of round trip: more must be in flight, and every patience is longer.
+        "satellite" => &[
+            ("cc_window", "4194304"),
+            ("lane_window", "8388608"),
+            ("rx_window", "33554432"),
+            ("queue_bytes", "1048576"),
+            ("queue_age_ms", "1000"),
+            ("keep_alive_ms", "3000"),
+            ("idle_timeout_ms", "30000"),
+            ("handshake_timeout_ms", "20000"),
+            ("linger_ms", "3000"),
+        ],
+        _ => &[],
+    };
+    pairs.iter().map(|(key, value)| (*key, (*value).to_owned())).collect()
+}

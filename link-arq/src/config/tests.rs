@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+use std::{io::Write, time::Duration};
+
+use arq_proto::CongestionConfig;
+
+use super::*;
+
+fn parse(locator: &str) -> Result<LinkConfig, ConfigError> {
+    LinkConfig::parse(&locator.parse().unwrap())
+}
+
+fn error(locator: &str) -> String {
+    parse(locator).unwrap_err().to_string()
+}
+
+fn file(name: &str, text: &str) -> String {
+    let path = std::env::temp_dir().join(format!("arq-config-{}-{name}", std::process::id()));
+    std::fs::File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// Reads a default of the table back through the parser of its key.
+#[test]
+fn the_defaults_of_the_table_are_those_of_the_code() {
+    let neutral = ["none", "any", "all"];
+    let by_default = parse("arq/localhost:7447").unwrap();
+    for key in KEYS.iter().filter(|key| !neutral.contains(&key.default) || key.name == "window") {
+        let mark = if key.section == Section::Metadata { '?' } else { '#' };
+        let explicit = parse(&format!("arq/localhost:7447{mark}{}={}", key.name, key.default));
+        let mut explicit = explicit.unwrap();
+        if key.name == "dscp" {
+            explicit.socket.dscp = explicit.socket.dscp.filter(|tos| *tos != 0);
+        }
+        assert_eq!(explicit, by_default, "{}", key.name);
+    }
+}
+
+#[test]
+fn every_key_changes_something() {
+    let by_default = parse("arq/localhost:7447").unwrap();
+    for key in KEYS.iter().filter(|key| !["config", "prio"].contains(&key.name)) {
+        let value = match key.value {
+            Value::Number { min, max, .. } => {
+                // One that is neither the default nor in conflict with another key's default.
+                let candidates = [min, max, 20_000, 2_000];
+                let fits = |n: &u64| {
+                    (min..=max).contains(n) && n.to_string() != key.default && {
+                        let locator = format!("arq/localhost:7447#{}={n}", key.name);
+                        parse(&locator).is_ok()
+                    }
+                };
+                candidates.into_iter().find(fits).unwrap().to_string()
+            }
+            Value::Word(words) => {
+                (*words.iter().find(|word| **word != key.default).unwrap()).to_owned()
+            }
+            Value::Text(_) if key.name == "dscp" => "0x10|2".to_owned(),
+            Value::Text(_) => "x".to_owned(),
+        };
+        let mark = if key.section == Section::Metadata { '?' } else { '#' };
+        let explicit = parse(&format!("arq/localhost:7447{mark}{}={value}", key.name)).unwrap();
+        assert_ne!(explicit, by_default, "{}={value}", key.name);
+    }
+}
+
+#[test]
+fn values_outside_their_range_are_refused() {
+    for key in KEYS {
+        let Value::Number { min, max, .. } = key.value else { continue };
+        for bad in [min.checked_sub(1), max.checked_add(1)].into_iter().flatten() {
+            let text = error(&format!("arq/localhost:7447#{}={bad}", key.name));
+            let expected = format!("{}={bad}", key.name);
+            assert!(text.contains(&expected) && text.contains(&key.value.to_string()), "{text}");
+        }
+    }
+}
+
+#[test]
+fn an_unknown_key_is_an_error_that_names_the_valid_ones() {
+    let text = error("arq/localhost:7447#mtuu=1200");
+    assert!(text.contains("`mtuu`") && text.contains("mtu, chunk, cc"), "{text}");
+    let text = error("arq/localhost:7447?reliable=1");
+    assert!(text.contains("`reliable`") && text.contains("rel, prio, mixed_rel"), "{text}");
+    // A key of the other part of the locator is not known in this one.
+    assert!(error("arq/localhost:7447?mtu=1200").contains("`mtu`"));
+    assert!(error("arq/localhost:7447#rel=1").contains("`rel`"));
+}
+
+#[test]
+fn a_bad_value_is_an_error_that_says_what_is_expected() {
+    let text = error("arq/localhost:7447#mtu=100");
+    assert_eq!(text, "`mtu=100` is not valid: expected 576..=65507 bytes");
+    let text = error("arq/localhost:7447#cc=cubic");
+    assert_eq!(text, "`cc=cubic` is not valid: expected constant, aimd");
+    let text = error("arq/localhost:7447#window=0");
+    assert_eq!(text, "`window=0` is not valid: expected 1..=1048576, none packets");
+    assert!(error("arq/localhost:7447#dscp=300").contains("dscp=300"));
+    assert!(error("arq/localhost:7447?prio=9-1").contains("prio=9-1"));
+}
+
+#[test]
+fn what_contradicts_itself_is_an_error() {
+    let text = error("arq/localhost:7447#iface=lo;bind=127.0.0.1:0");
+    assert!(text.contains("`iface` and `bind`"), "{text}");
+    let text = error("arq/localhost:7447#cc=aimd;cc_window=100000");
+    assert!(text.contains("cc_window"), "{text}");
+    let text = error("arq/localhost:7447#keep_alive_ms=20000");
+    assert!(text.contains("keep_alive") && text.contains("idle_timeout"), "{text}");
+}
+
+#[test]
+fn the_locator_wins_over_the_file_and_the_file_over_the_preset() {
+    let path =
+        file("layers", "{ preset: 'satellite', mtu: 1000, queue_age_ms: 70, reorder: false }");
+    let link = parse(&format!("arq/localhost:7447#config={path};mtu=900")).unwrap();
+    assert_eq!(link.protocol.mtu, 900);
+    assert_eq!(link.protocol.queue_age, Duration::from_millis(70));
+    assert!(!link.protocol.reorder);
+    assert_eq!(link.protocol.keep_alive, Duration::from_secs(3));
+    // A preset in the locator replaces the file's, and stays beneath the file's values.
+    let link = parse(&format!("arq/localhost:7447#config={path};preset=v2v")).unwrap();
+    assert_eq!(link.protocol.keep_alive, Duration::from_millis(250));
+    assert_eq!(link.protocol.queue_age, Duration::from_millis(70));
+}
+
+#[test]
+fn a_bad_file_is_an_error_that_names_it() {
+    let unknown = file("unknown", "{ mtuu: 1000 }");
+    let text = error(&format!("arq/localhost:7447#config={unknown}"));
+    assert!(text.contains(&unknown) && text.contains("`mtuu`"), "{text}");
+    let nested = file("nested", "{ config: 'other' }");
+    assert!(error(&format!("arq/localhost:7447#config={nested}")).contains("another"));
+    let broken = file("broken", "{ mtu: ");
+    assert!(error(&format!("arq/localhost:7447#config={broken}")).contains(&broken));
+    assert!(error("arq/localhost:7447#config=/does/not/exist").contains("/does/not/exist"));
+}
+
+#[test]
+fn every_preset_is_valid_and_different() {
+    let by_default = parse("arq/localhost:7447").unwrap();
+    let preset = KEYS.iter().find(|key| key.name == "preset").unwrap();
+    let Value::Word(names) = preset.value else { panic!("presets are words") };
+    let mut seen = vec![by_default];
+    for name in names {
+        let link = parse(&format!("arq/localhost:7447#preset={name}")).unwrap();
+        assert!(!seen.contains(&link), "{name}");
+        seen.push(link);
+    }
+}
+
+#[test]
+fn a_scheme_sets_two_knobs_and_explicit_ones_win() {
+    let link = parse("arq/localhost:7447#scheme=stop-and-wait").unwrap();
+    assert_eq!(link.protocol.window_packets, Some(1));
+    let link = parse("arq/localhost:7447#scheme=go-back-n;window=7").unwrap();
+    assert_eq!((link.protocol.window_packets, link.protocol.reorder), (Some(7), false));
+}
+
+#[test]
+fn congestion_keys_combine() {
+    let link = parse("arq/localhost:7447#cc_window=100000").unwrap();
+    assert_eq!(link.protocol.congestion, CongestionConfig::Constant { window_bytes: 100_000 });
+    let link = parse("arq/localhost:7447#cc=aimd").unwrap();
+    assert_eq!(link.protocol.congestion, CongestionConfig::Aimd);
+    // Over a preset with a window of its own.
+    let link = parse("arq/localhost:7447#preset=wifi;cc=aimd").unwrap();
+    assert_eq!(link.protocol.congestion, CongestionConfig::Aimd);
+}
+
+#[test]
+fn zenohs_lowlatency_mode_turns_the_second_link_off() {
+    let mut config = ZenohConfig::default();
+    assert_eq!(ArqConfigurator.inspect_config(&config).unwrap(), "");
+    config.transport.unicast.set_lowlatency(true).unwrap();
+    let keys = ArqConfigurator.inspect_config(&config).unwrap();
+    let link = parse(&format!("arq/localhost:7447?mixed_rel=auto#{keys}")).unwrap();
+    assert_eq!(link.mixed_reliability, Wish::Off);
+}

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! A socket and the connections on it.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt, io,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use arq_proto::{
+    Config, ConnectionError, ConnectionHandle, Endpoint, EndpointConfig, EndpointStats, Routed,
+};
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc, watch, Mutex as AsyncMutex, Notify},
+};
+
+use super::{
+    connection::{ArqConnection, Inner},
+    lock, now,
+    timer::Deadlines,
+};
+use crate::socket::{
+    udp::{SocketOptions, UdpDatagramSocket},
+    DatagramSocket, Received, Segments,
+};
+
+/// A socket that connects to peers and accepts them. Dropping it ends the accepting; the socket
+/// and its connections live on until the last of those has ended.
+pub struct ArqEndpoint {
+    shared: Arc<Shared>,
+    accepted: AsyncMutex<mpsc::UnboundedReceiver<ArqConnection>>,
+    progress: watch::Receiver<Progress>,
+}
+
+/// What one who waits for the socket to close wants to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Some connection is in use.
+    InUse,
+    /// All connections have ended, and wait for late packets at most.
+    Draining,
+}
+
+impl ArqEndpoint {
+    /// Binds a UDP socket and starts its driver on `runtime`.
+    ///
+    /// # Errors
+    /// What the kernel answers, `AddrInUse` for a taken port.
+    pub fn bind(
+        address: SocketAddr,
+        options: &SocketOptions,
+        config: EndpointConfig,
+        runtime: &Handle,
+    ) -> io::Result<Self> {
+        let _context = runtime.enter();
+        let socket = UdpDatagramSocket::bind(address, options)?;
+        Self::start(Box::new(socket), config, runtime, false)
+    }
+
+    /// Runs on any socket, with the clock of `runtime` itself, which a test may have paused.
+    ///
+    /// # Errors
+    /// When the operating system has no entropy to give.
+    pub fn over(
+        socket: Box<dyn DatagramSocket>,
+        config: EndpointConfig,
+        runtime: &Handle,
+    ) -> io::Result<Self> {
+        Self::start(socket, config, runtime, true)
+    }
+
+    fn start(
+        socket: Box<dyn DatagramSocket>,
+        config: EndpointConfig,
+        runtime: &Handle,
+        virtual_time: bool,
+    ) -> io::Result<Self> {
+        let _context = runtime.enter();
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).map_err(io::Error::other)?;
+        let (offer, accepted) = mpsc::unbounded_channel();
+        let accept = config.accept.clone().unwrap_or_default();
+        let shared = Arc::new(Shared {
+            socket,
+            registry: Mutex::new(Registry {
+                core: Endpoint::new(config, seed, now()),
+                connections: BTreeMap::new(),
+                offer: Some(offer),
+                accept,
+            }),
+            deadlines: Deadlines::new(virtual_time)?,
+            queues: Mutex::default(),
+            wake: Notify::new(),
+            buffers: Buffers::default(),
+        });
+        let (report, progress) = watch::channel(Progress::InUse);
+        runtime.spawn(super::run(shared.clone(), report));
+        Ok(Self { shared, accepted: AsyncMutex::new(accepted), progress })
+    }
+
+    /// Opens a connection to `remote`. Dropping the future gives it up.
+    ///
+    /// # Errors
+    /// No answer within the handshake time-out, or a refusal.
+    pub async fn connect(
+        &self,
+        remote: SocketAddr,
+        config: Config,
+    ) -> Result<ArqConnection, ConnectionError> {
+        let inner = {
+            let mut registry = lock(&self.shared.registry);
+            let (handle, core) = registry.core.connect(now(), remote, config.clone());
+            let inner = Inner::new(&self.shared, handle, core, &config, None);
+            registry.connections.insert(handle, inner.clone());
+            inner
+        };
+        inner.transmit(super::connection::DRIVER_BATCHES);
+        let connection = inner.into_handle();
+        connection.established().await?;
+        Ok(connection)
+    }
+
+    /// Waits for the next peer that connects. `None` when the driver has stopped.
+    pub async fn accept(&self) -> Option<ArqConnection> {
+        self.accepted.lock().await.recv().await
+    }
+
+    /// The address that the socket is bound to.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.shared.local_addr()
+    }
+
+    /// What happened to datagrams that belong to no connection.
+    #[must_use]
+    pub fn stats(&self) -> EndpointStats {
+        lock(&self.shared.registry).core.stats()
+    }
+
+    /// Ends the accepting. Waits for the socket to close, at most `patience`, unless a connection
+    /// that is in use keeps it open.
+    pub async fn shut_down(self, patience: Duration) {
+        let mut progress = self.progress.clone();
+        self.shared.abandon_unaccepted();
+        drop(self);
+        let closed = async {
+            while progress.changed().await.is_ok() && *progress.borrow() == Progress::Draining {}
+        };
+        let _ = tokio::time::timeout(patience, closed).await;
+    }
+}
+
+impl Drop for ArqEndpoint {
+    fn drop(&mut self) {
+        let mut registry = lock(&self.shared.registry);
+        registry.core.set_accept(None);
+        registry.offer = None;
+        drop(registry);
+        self.shared.wake.notify_one();
+    }
+}
+
+impl fmt::Debug for ArqEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ArqEndpoint").field("local", &self.local_addr()).finish_non_exhaustive()
+    }
+}
+
+/// What the driver and the connections share.
+pub(super) struct Shared {
+    pub(super) socket: Box<dyn DatagramSocket>,
+    pub(super) deadlines: Deadlines,
+    pub(super) wake: Notify,
+    pub(super) buffers: Buffers,
+    queues: Mutex<Queues>,
+    registry: Mutex<Registry>,
+}
+
+struct Registry {
+    core: Endpoint,
+    connections: BTreeMap<ConnectionHandle, Arc<Inner>>,
+    /// Where accepted connections go; `None` once nobody wants them.
+    offer: Option<mpsc::UnboundedSender<ArqConnection>>,
+    /// The configuration of accepted connections.
+    accept: Config,
+}
+
+/// Connections that have more to send.
+#[derive(Default)]
+struct Queues {
+    /// Their turn was over.
+    ready: VecDeque<Arc<Inner>>,
+    /// The socket was full.
+    blocked: Vec<Arc<Inner>>,
+}
+
+impl Shared {
+    pub(super) fn local_addr(&self) -> SocketAddr {
+        self.socket.local_addr()
+    }
+
+    pub(super) fn connection(&self, handle: ConnectionHandle) -> Option<Arc<Inner>> {
+        lock(&self.registry).connections.get(&handle).cloned()
+    }
+
+    pub(super) fn connections(&self) -> Vec<Arc<Inner>> {
+        lock(&self.registry).connections.values().cloned().collect()
+    }
+
+    /// Forgets a connection that has drained.
+    pub(super) fn retire(&self, handle: ConnectionHandle) {
+        let mut registry = lock(&self.registry);
+        registry.core.remove(handle);
+        registry.connections.remove(&handle);
+        drop(registry);
+        self.wake.notify_one();
+    }
+
+    /// Nobody can connect or be connected to any more.
+    pub(super) fn is_finished(&self) -> bool {
+        let registry = lock(&self.registry);
+        registry.offer.is_none() && registry.connections.is_empty()
+    }
+
+    pub(super) fn is_released(&self) -> bool {
+        lock(&self.registry).offer.is_none()
+    }
+
+    fn abandon_unaccepted(&self) {
+        for connection in self.connections() {
+            connection.abandon_unaccepted();
+        }
+    }
+
+    pub(super) fn serve_later(&self, connection: Arc<Inner>) {
+        lock(&self.queues).ready.push_back(connection);
+        self.wake.notify_one();
+    }
+
+    pub(super) fn wait_for_room(&self, connection: Arc<Inner>) {
+        lock(&self.queues).blocked.push(connection);
+        self.wake.notify_one();
+    }
+
+    pub(super) fn is_blocked(&self) -> bool {
+        !lock(&self.queues).blocked.is_empty()
+    }
+
+    /// The socket has room again.
+    pub(super) fn unblock(&self) {
+        let mut queues = lock(&self.queues);
+        let Queues { ready, blocked } = &mut *queues;
+        ready.extend(blocked.drain(..));
+    }
+
+    /// Those whose turn it is: each once, so that none is served twice before another.
+    pub(super) fn take_ready(&self) -> VecDeque<Arc<Inner>> {
+        std::mem::take(&mut lock(&self.queues).ready)
+    }
+
+    pub(super) fn has_ready(&self) -> bool {
+        !lock(&self.queues).ready.is_empty()
+    }
+
+    /// Finds the connection of each datagram, answers those that belong to none.
+    pub(super) fn route<'a>(
+        self: &Arc<Self>,
+        datagrams: impl Iterator<Item = Received<'a>>,
+    ) -> Sorted<'a> {
+        let mut sorted = Sorted::default();
+        let mut reply = Vec::new();
+        let mut registry = lock(&self.registry);
+        for received in datagrams {
+            match registry.core.route(now(), received.from, received.datagram, &mut reply) {
+                Routed::Connection(handle) => {
+                    let connection = registry.connections.get(&handle);
+                    sorted.push(connection, received);
+                }
+                Routed::Accepted { handle, connection, replaced } => {
+                    let offer = registry.offer.clone();
+                    let inner = Inner::new(self, handle, *connection, &registry.accept, offer);
+                    registry.connections.insert(handle, inner.clone());
+                    sorted.push(Some(&inner), received);
+                    let replaced = replaced.and_then(|old| registry.connections.get(&old).cloned());
+                    sorted.replaced.extend(replaced);
+                }
+                Routed::Reply => self.reply(&received, &reply),
+                Routed::Dropped => tracing::trace!(from = %received.from, "dropped a datagram"),
+            }
+        }
+        sorted
+    }
+
+    fn reply(&self, received: &Received<'_>, reply: &[u8]) {
+        let segments = Segments {
+            destination: received.from,
+            source: received.to.filter(|_| self.local_addr().ip().is_unspecified()),
+            contents: reply,
+            segment_bytes: reply.len(),
+        };
+        if let Err(error) = self.socket.try_send(&segments) {
+            tracing::trace!(%error, "a reply was lost");
+        }
+    }
+}
+
+/// A batch of datagrams, by connection.
+#[derive(Default)]
+pub(super) struct Sorted<'a> {
+    /// Connections with datagrams.
+    pub(super) connections: Vec<Arc<Inner>>,
+    /// Connections that a restarted peer has replaced.
+    pub(super) replaced: Vec<Arc<Inner>>,
+    /// Each with the index of its connection, in order of arrival.
+    datagrams: Vec<(usize, Received<'a>)>,
+}
+
+impl<'a> Sorted<'a> {
+    fn push(&mut self, connection: Option<&Arc<Inner>>, received: Received<'a>) {
+        // Retired between the endpoint's table and ours: a late packet.
+        let Some(connection) = connection else { return };
+        let known =
+            self.connections.iter().rposition(|known| known.handle() == connection.handle());
+        let slot = known.unwrap_or_else(|| {
+            self.connections.push(connection.clone());
+            self.connections.len() - 1
+        });
+        self.datagrams.push((slot, received));
+    }
+
+    /// The datagrams of one connection, in order of arrival.
+    pub(super) fn of(&self, slot: usize) -> impl Iterator<Item = Received<'a>> + '_ {
+        self.datagrams.iter().filter(move |(at, _)| *at == slot).map(|(_, received)| *received)
+    }
+}
+
+/// Send buffers in reserve: as many as tasks send at once, not one per connection.
+#[derive(Default)]
+pub(super) struct Buffers(Mutex<Vec<Vec<u8>>>);
+
+impl Buffers {
+    const RESERVE: usize = 4;
+
+    pub(super) fn take(&self) -> Vec<u8> {
+        lock(&self.0).pop().unwrap_or_default()
+    }
+
+    pub(super) fn give_back(&self, buffer: Vec<u8>) {
+        let mut reserve = lock(&self.0);
+        if reserve.len() < Self::RESERVE {
+            reserve.push(buffer);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! How is the state machine driven? One task per socket reads batches of datagrams, keeps the
+//! deadlines and sends for connections that could not send all at once.
+//!
+//! Nothing here knows of the application above. Locks are held for moments and never across an
+//! `await` or a system call that could wait; each turn does a bounded amount of work for each
+//! connection, so a busy one does not starve the others.
+
+mod connection;
+mod endpoint;
+mod lanes;
+mod timer;
+
+use std::{
+    cell::RefCell,
+    future::poll_fn,
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use tokio::sync::watch;
+
+pub use connection::{ArqConnection, SendError};
+pub use endpoint::ArqEndpoint;
+pub use timer::TIMER_GRANULARITY;
+
+use crate::socket::ReceiveBatch;
+use endpoint::{Progress, Shared};
+
+/// Receive calls of one turn.
+const RECEIVE_BATCHES: usize = 4;
+
+thread_local! {
+    /// Received datagrams are handled before the thread does anything else, so all sockets of a
+    /// thread share the buffers and an idle socket has none.
+    static BATCH: RefCell<ReceiveBatch> = RefCell::default();
+}
+
+/// The time, as the runtime sees it.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// Locks also what a panicking task has left: the state machine has no half-done states that
+/// outlive a call.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The driver of one socket. Ends when the last user and the last connection are gone.
+async fn run(shared: Arc<Shared>, progress: watch::Sender<Progress>) {
+    let driver = Driver(shared);
+    if let Err(error) = driver.serve(&progress).await {
+        tracing::error!(%error, local = %driver.0.local_addr(), "the socket failed");
+    }
+    // Whoever waits for the end may bind the address at once.
+    drop(driver);
+    drop(progress);
+}
+
+struct Driver(Arc<Shared>);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // None are left, unless the socket failed or the runtime shuts down.
+        for connection in self.0.connections() {
+            connection.driver_gone();
+        }
+    }
+}
+
+impl Driver {
+    async fn serve(&self, progress: &watch::Sender<Progress>) -> io::Result<()> {
+        let shared = &self.0;
+        while !shared.is_finished() {
+            self.report(progress);
+            shared.deadlines.arm();
+            let blocked = shared.is_blocked();
+            tokio::select! {
+                ready = poll_fn(|cx| shared.socket.poll_readable(cx)) => ready?,
+                fired = shared.deadlines.expired() => fired?,
+                () = shared.wake.notified() => {}
+                ready = poll_fn(|cx| shared.socket.poll_writable(cx)), if blocked => {
+                    ready?;
+                    shared.unblock();
+                }
+            }
+            let more_to_read = self.receive();
+            self.handle_timeouts();
+            self.send();
+            if more_to_read || shared.has_ready() {
+                shared.wake.notify_one();
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what has arrived; says whether there may be more.
+    fn receive(&self) -> bool {
+        BATCH.with_borrow_mut(|batch| {
+            for _ in 0..RECEIVE_BATCHES {
+                match self.0.socket.try_receive(batch) {
+                    Ok(()) => self.dispatch(batch),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                    Err(error) => tracing::debug!(%error, "receive failed"),
+                }
+            }
+            true
+        })
+    }
+
+    fn dispatch(&self, batch: &ReceiveBatch) {
+        let sorted = self.0.route(batch.datagrams());
+        sorted.replaced.iter().for_each(|connection| connection.abandon());
+        for (slot, connection) in sorted.connections.iter().enumerate() {
+            connection.handle_datagrams(sorted.of(slot));
+            connection.transmit(connection::DRIVER_BATCHES);
+        }
+    }
+
+    fn handle_timeouts(&self) {
+        let mut due = Vec::new();
+        self.0.deadlines.take_due(now(), &mut due);
+        for connection in due.into_iter().filter_map(|handle| self.0.connection(handle)) {
+            connection.handle_timeout();
+            connection.transmit(connection::DRIVER_BATCHES);
+        }
+    }
+
+    fn send(&self) {
+        for connection in self.0.take_ready() {
+            connection.resume(&self.0);
+        }
+    }
+
+    fn report(&self, progress: &watch::Sender<Progress>) {
+        if !self.0.is_released() || progress.receiver_count() == 0 {
+            return;
+        }
+        let in_use = self.0.connections().iter().any(|connection| !connection.is_closed());
+        progress.send_if_modified(|progress| {
+            let new = if in_use { Progress::InUse } else { Progress::Draining };
+            *progress = new;
+            // Also "still in use" is news: the one who waits need not wait for it.
+            true
+        });
+    }
+}

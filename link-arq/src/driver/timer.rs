@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! When does the next deadline of any connection fall, and who wakes the driver then?
+//!
+//! All deadlines of an endpoint are in one ordered index, the earliest is armed on one timer. On
+//! Linux that is a `timerfd`: a runtime's own timer wheel ticks in milliseconds and overshoots by
+//! one or two, which at LAN round trips is longer than the repair of a loss.
+
+use std::{
+    collections::BTreeSet,
+    io,
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+use arq_proto::ConnectionHandle;
+use tokio::sync::Notify;
+
+use super::{lock, now};
+
+/// How late a deadline may fire, for `Config::timer_granularity`.
+pub const TIMER_GRANULARITY: Duration =
+    if cfg!(target_os = "linux") { Duration::from_micros(100) } else { Duration::from_millis(1) };
+
+/// The deadlines of an endpoint's connections.
+#[derive(Debug)]
+pub(super) struct Deadlines {
+    index: Mutex<Index>,
+    alarm: Alarm,
+}
+
+#[derive(Debug, Default)]
+struct Index {
+    by_time: BTreeSet<(Instant, ConnectionHandle)>,
+    armed: Option<Instant>,
+}
+
+impl Deadlines {
+    /// Needs a tokio runtime's context. `virtual_time` follows the runtime's clock, which a test may
+    /// have paused, at the runtime's resolution.
+    pub(super) fn new(virtual_time: bool) -> io::Result<Self> {
+        let alarm = if virtual_time { Alarm::runtime() } else { Alarm::precise()? };
+        Ok(Self { index: Mutex::default(), alarm })
+    }
+
+    /// Moves the deadline of a connection. Arms the alarm only for an earlier one: a later one is
+    /// the driver's to arm, before it sleeps.
+    pub(super) fn change(
+        &self,
+        handle: ConnectionHandle,
+        old: Option<Instant>,
+        new: Option<Instant>,
+    ) {
+        let mut index = lock(&self.index);
+        if let Some(old) = old {
+            index.by_time.remove(&(old, handle));
+        }
+        let Some(new) = new else { return };
+        index.by_time.insert((new, handle));
+        if index.armed.is_none_or(|armed| new < armed) {
+            index.armed = Some(new);
+            self.alarm.arm(Some(new));
+        }
+    }
+
+    /// Takes the connections whose deadline has come.
+    pub(super) fn take_due(&self, now: Instant, due: &mut Vec<ConnectionHandle>) {
+        let mut index = lock(&self.index);
+        while let Some(&(deadline, handle)) = index.by_time.first() {
+            if deadline > now {
+                break;
+            }
+            index.by_time.pop_first();
+            due.push(handle);
+        }
+    }
+
+    /// Arms the alarm for exactly the earliest deadline: an idle endpoint wakes for nothing else.
+    pub(super) fn arm(&self) {
+        let mut index = lock(&self.index);
+        let earliest = index.by_time.first().map(|(deadline, _)| *deadline);
+        if index.armed != earliest {
+            index.armed = earliest;
+            self.alarm.arm(earliest);
+        }
+    }
+
+    /// Returns when the alarm goes off, possibly for nothing.
+    pub(super) async fn expired(&self) -> io::Result<()> {
+        self.alarm.expired(&self.index).await?;
+        // What fired is no longer armed.
+        lock(&self.index).armed = None;
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+enum Alarm {
+    /// The runtime's timer; the notification says that the armed deadline has changed.
+    Runtime(Notify),
+    #[cfg(target_os = "linux")]
+    TimerFd(linux::TimerFd),
+}
+
+impl Alarm {
+    fn runtime() -> Self {
+        Self::Runtime(Notify::new())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn precise() -> io::Result<Self> {
+        linux::TimerFd::new().map(Self::TimerFd)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn precise() -> io::Result<Self> {
+        Ok(Self::runtime())
+    }
+
+    fn arm(&self, deadline: Option<Instant>) {
+        match self {
+            Self::Runtime(changed) => changed.notify_one(),
+            #[cfg(target_os = "linux")]
+            Self::TimerFd(timer) => {
+                timer.arm(deadline.map(|at| at.saturating_duration_since(now())))
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = deadline;
+    }
+
+    async fn expired(&self, index: &Mutex<Index>) -> io::Result<()> {
+        match self {
+            Self::Runtime(changed) => loop {
+                let armed = lock(index).armed;
+                let sleep = async {
+                    match armed {
+                        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    () = changed.notified() => {}
+                    () = sleep => return Ok(()),
+                }
+            },
+            #[cfg(target_os = "linux")]
+            Self::TimerFd(timer) => timer.expired().await,
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::{io, os::fd::OwnedFd, time::Duration};
+
+    use rustix::time::{
+        timerfd_create, timerfd_settime, Itimerspec, TimerfdClockId, TimerfdFlags,
+        TimerfdTimerFlags, Timespec,
+    };
+    use tokio::io::{unix::AsyncFd, Interest};
+
+    /// A kernel timer as a file descriptor.
+    #[derive(Debug)]
+    pub(super) struct TimerFd(AsyncFd<OwnedFd>);
+
+    impl TimerFd {
+        #[allow(
+            deprecated,
+            reason = "the newer constructor is unsafe for types that may swap their descriptor; \
+                      `OwnedFd` does not"
+        )]
+        pub(super) fn new() -> io::Result<Self> {
+            let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+            let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+            Ok(Self(AsyncFd::with_interest(fd, Interest::READABLE)?))
+        }
+
+        /// Fires after `wait`; `None` disarms.
+        pub(super) fn arm(&self, wait: Option<Duration>) {
+            let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+            // Zero would disarm: a deadline that has passed fires as soon as can be.
+            let wait = wait.map(|wait| wait.max(Duration::from_nanos(1)));
+            let it_value = wait.map_or(zero, |wait| Timespec {
+                tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: wait.subsec_nanos().into(),
+            });
+            let spec = Itimerspec { it_interval: zero, it_value };
+            if let Err(error) = timerfd_settime(self.0.get_ref(), TimerfdTimerFlags::empty(), &spec)
+            {
+                tracing::warn!(%error, "cannot arm the timer");
+            }
+        }
+
+        pub(super) async fn expired(&self) -> io::Result<()> {
+            loop {
+                let mut ready = self.0.readable().await?;
+                let mut count = [0; 8];
+                let read = ready.try_io(|fd| Ok(rustix::io::read(fd.get_ref(), &mut count)?));
+                match read {
+                    Ok(read) => return read.map(drop),
+                    // It was armed anew since it fired.
+                    Err(_would_block) => {}
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn the_earliest_deadline_fires_first_and_a_moved_one_only_at_its_new_time() {
+        let deadlines = Deadlines::new(true).unwrap();
+        let start = now();
+        deadlines.change(ConnectionHandle(1), None, Some(start + 20 * MS));
+        deadlines.change(ConnectionHandle(2), None, Some(start + 10 * MS));
+        deadlines.change(ConnectionHandle(2), Some(start + 10 * MS), Some(start + 30 * MS));
+        let mut fired = Vec::new();
+        for _ in 0..2 {
+            deadlines.arm();
+            deadlines.expired().await.unwrap();
+            let mut due = Vec::new();
+            deadlines.take_due(now(), &mut due);
+            fired.extend(due.into_iter().map(|handle| (handle.0, (now() - start).as_millis())));
+        }
+        assert_eq!(fired, [(1, 20), (2, 30)]);
+    }
+
+    #[tokio::test]
+    async fn the_precise_alarm_is_on_time() {
+        let deadlines = Deadlines::new(false).unwrap();
+        let start = now();
+        deadlines.change(ConnectionHandle(1), None, Some(start + 5 * MS));
+        deadlines.expired().await.unwrap();
+        assert!(now() >= start + 5 * MS);
+    }
+}

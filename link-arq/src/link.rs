@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! A connection as zenoh sees it: one write is one message is one read, eight priorities at once,
+//! and a second, best-effort link over the same connection.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        Arc,
+    },
+};
+
+use arq_proto::LaneId;
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+use zenoh_link_commons::{
+    get_ip_interface_names, LinkAuthId, LinkUnicast, LinkUnicastTrait, NewLink,
+};
+use zenoh_protocol::{
+    core::{Locator, Metadata, Priority, Reliability},
+    transport::BatchSize,
+};
+use zenoh_result::{bail, zerror, ZResult};
+
+use crate::{driver::ArqConnection, terms::Terms, ARQ_LOCATOR_PREFIX, ARQ_MTU};
+
+/// What the links over one connection share.
+struct Association {
+    connection: ArqConnection,
+    /// Links that zenoh has not closed.
+    open: AtomicUsize,
+}
+
+/// One link over a connection.
+pub(crate) struct LinkUnicastArq {
+    association: Arc<Association>,
+    reliability: Reliability,
+    priorities: bool,
+    /// Control messages are reliable even on a best-effort link: a link that has no reliable one
+    /// beside it must open, live and close.
+    reliable_control: bool,
+    src: Locator,
+    dst: Locator,
+    src_addr: SocketAddr,
+    closed: CancellationToken,
+}
+
+/// The links of a connection from `src` to `dst` on the agreed terms.
+pub(crate) fn links(
+    connection: ArqConnection,
+    terms: Terms,
+    src_addr: SocketAddr,
+    dst: &Locator,
+) -> ZResult<LinkUnicast> {
+    let open = if terms.mixed_reliability { 2 } else { 1 };
+    let association = Arc::new(Association { connection, open: AtomicUsize::new(open) });
+    let link = |reliability: Reliability, metadata: &str| -> ZResult<Arc<LinkUnicastArq>> {
+        Ok(Arc::new(LinkUnicastArq {
+            association: association.clone(),
+            reliability,
+            priorities: terms.priorities,
+            reliable_control: !terms.mixed_reliability,
+            src: Locator::new(ARQ_LOCATOR_PREFIX, src_addr.to_string(), metadata)?,
+            dst: dst.clone(),
+            src_addr,
+            closed: CancellationToken::new(),
+        }))
+    };
+    if terms.mixed_reliability {
+        // zenoh tells links apart by their locators.
+        let companion = format!("{}={}", Metadata::RELIABILITY, Reliability::BestEffort);
+        return Ok(LinkUnicast(NewLink::MixedReliability {
+            reliable: link(Reliability::Reliable, "")?,
+            best_effort: link(Reliability::BestEffort, &companion)?,
+        }));
+    }
+    Ok(LinkUnicast(NewLink::Single(link(Reliability::from(!terms.best_effort), "")?)))
+}
+
+impl LinkUnicastArq {
+    /// zenoh names no priority for control messages, and none at all on a link without priorities.
+    fn lane(&self, priority: Option<Priority>) -> ZResult<LaneId> {
+        let priority = match priority {
+            Some(priority) if self.priorities => priority,
+            Some(_) | None => Priority::Control,
+        };
+        let reliability = match self.reliability {
+            Reliability::BestEffort if priority == Priority::Control && self.reliable_control => {
+                arq_proto::Reliability::Reliable
+            }
+            Reliability::Reliable => arq_proto::Reliability::Reliable,
+            Reliability::BestEffort => arq_proto::Reliability::BestEffort,
+        };
+        let lane = LaneId::new(priority as u8, reliability);
+        lane.ok_or_else(|| zerror!("no lane for priority {priority:?}").into())
+    }
+
+    async fn send(&self, message: &[u8], priority: Option<Priority>) -> ZResult<()> {
+        let sent = self.association.connection.send(self.lane(priority)?, message);
+        tokio::select! {
+            biased;
+            () = self.closed.cancelled() => bail!("cannot write on {self}: the link is closed"),
+            sent = sent => sent.map_err(|error| zerror!("cannot write on {self}: {error}").into()),
+        }
+    }
+
+    async fn receive(&self, buffer: &mut [u8], priority: Option<Priority>) -> ZResult<usize> {
+        let received = self.association.connection.recv(self.lane(priority)?);
+        let message = tokio::select! {
+            biased;
+            received = received => {
+                received.map_err(|error| zerror!("cannot read from {self}: {error}"))?
+            }
+            () = self.closed.cancelled() => bail!("cannot read from {self}: the link is closed"),
+        };
+        let Some(target) = buffer.get_mut(..message.len()) else {
+            bail!(
+                "cannot read from {self}: a message of {} bytes, a buffer of {}",
+                message.len(),
+                buffer.len()
+            );
+        };
+        target.copy_from_slice(&message);
+        Ok(message.len())
+    }
+}
+
+#[async_trait]
+impl LinkUnicastTrait for LinkUnicastArq {
+    fn get_mtu(&self) -> BatchSize {
+        ARQ_MTU
+    }
+
+    fn get_src(&self) -> &Locator {
+        &self.src
+    }
+
+    fn get_dst(&self) -> &Locator {
+        &self.dst
+    }
+
+    fn is_reliable(&self) -> bool {
+        self.reliability == Reliability::Reliable
+    }
+
+    fn is_streamed(&self) -> bool {
+        false
+    }
+
+    fn get_interface_names(&self) -> Vec<String> {
+        get_ip_interface_names(&self.src_addr)
+    }
+
+    /// zenoh's list of link kinds is closed: this is the nearest one.
+    fn get_auth_id(&self) -> &LinkAuthId {
+        &LinkAuthId::Udp
+    }
+
+    fn supports_priorities(&self) -> bool {
+        self.priorities
+    }
+
+    async fn write(&self, buffer: &[u8], priority: Option<Priority>) -> ZResult<usize> {
+        self.send(buffer, priority).await.map(|()| buffer.len())
+    }
+
+    async fn write_all(&self, buffer: &[u8], priority: Option<Priority>) -> ZResult<()> {
+        self.send(buffer, priority).await
+    }
+
+    async fn read(&self, buffer: &mut [u8], priority: Option<Priority>) -> ZResult<usize> {
+        self.receive(buffer, priority).await
+    }
+
+    async fn read_exact(&self, buffer: &mut [u8], priority: Option<Priority>) -> ZResult<()> {
+        let read = self.receive(buffer, priority).await?;
+        if read != buffer.len() {
+            bail!("cannot read from {self}: a message of {read} bytes, not {}", buffer.len());
+        }
+        Ok(())
+    }
+
+    /// The connection ends with its last link: zenoh closes the links of a pair one after another,
+    /// and the second may still have something to send.
+    async fn close(&self) -> ZResult<()> {
+        if self.closed.is_cancelled() {
+            return Ok(());
+        }
+        tracing::trace!("closing {self}");
+        self.closed.cancel();
+        if self.association.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.association.connection.finish().await;
+        }
+        Ok(())
+    }
+
+    #[cfg(all(feature = "uring", target_os = "linux"))]
+    fn get_fd(&self) -> ZResult<std::os::fd::RawFd> {
+        bail!("{self} shares its socket with other links")
+    }
+}
+
+impl std::fmt::Display for LinkUnicastArq {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} => {}", self.src, self.dst)
+    }
+}

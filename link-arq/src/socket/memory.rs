@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! The socket of the tests: datagrams arrive at once or never, as a given function decides.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt, io,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+};
+
+use super::{DatagramSocket, ReceiveBatch, Segments};
+
+/// Bytes that wait at one socket; what exceeds them is dropped, as a kernel would.
+const INBOX_BYTES: usize = 4 << 20;
+/// As many as Linux takes in one call.
+const MAX_SEGMENTS: usize = 44;
+
+/// Says of a datagram whether it arrives.
+pub type Arrives = dyn FnMut(SocketAddr, SocketAddr, &[u8]) -> bool + Send;
+
+/// The sockets that can reach each other.
+#[derive(Clone)]
+pub struct MemoryNetwork(Arc<Mutex<Network>>);
+
+struct Network {
+    sockets: BTreeMap<SocketAddr, Inbox>,
+    arrives: Box<Arrives>,
+    blocked: bool,
+    writers: Vec<Waker>,
+}
+
+#[derive(Default)]
+struct Inbox {
+    datagrams: VecDeque<(SocketAddr, Vec<u8>)>,
+    bytes: usize,
+    reader: Option<Waker>,
+}
+
+impl MemoryNetwork {
+    /// A network where `arrives` decides of each datagram.
+    pub fn new(
+        arrives: impl FnMut(SocketAddr, SocketAddr, &[u8]) -> bool + Send + 'static,
+    ) -> Self {
+        Self(Arc::new(Mutex::new(Network {
+            sockets: BTreeMap::new(),
+            arrives: Box::new(arrives),
+            blocked: false,
+            writers: Vec::new(),
+        })))
+    }
+
+    /// A network that loses nothing.
+    #[must_use]
+    pub fn lossless() -> Self {
+        Self::new(|_, _, _| true)
+    }
+
+    /// A socket at `address`.
+    ///
+    /// # Errors
+    /// `AddrInUse` when there is one already.
+    pub fn bind(&self, address: SocketAddr) -> io::Result<MemorySocket> {
+        let mut network = self.lock();
+        if network.sockets.contains_key(&address) {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        network.sockets.insert(address, Inbox::default());
+        Ok(MemorySocket { network: self.clone(), address })
+    }
+
+    /// Makes every send answer `WouldBlock` until it is called with `false`.
+    pub fn block_sends(&self, blocked: bool) {
+        let mut network = self.lock();
+        network.blocked = blocked;
+        if !blocked {
+            network.writers.drain(..).for_each(Waker::wake);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Network> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for MemoryNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryNetwork").finish_non_exhaustive()
+    }
+}
+
+/// One socket of a [`MemoryNetwork`]. Its address is free again once it is dropped.
+#[derive(Debug)]
+pub struct MemorySocket {
+    network: MemoryNetwork,
+    address: SocketAddr,
+}
+
+impl Drop for MemorySocket {
+    fn drop(&mut self) {
+        self.network.lock().sockets.remove(&self.address);
+    }
+}
+
+impl DatagramSocket for MemorySocket {
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut network = self.network.lock();
+        let Some(inbox) = network.sockets.get_mut(&self.address) else {
+            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+        };
+        if inbox.datagrams.is_empty() {
+            inbox.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut network = self.network.lock();
+        if network.blocked {
+            network.writers.push(cx.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn try_receive(&self, batch: &mut ReceiveBatch) -> io::Result<()> {
+        batch.clear();
+        let mut network = self.network.lock();
+        let inbox = network.sockets.get_mut(&self.address).ok_or(io::ErrorKind::NotConnected)?;
+        while let Some((from, datagram)) = inbox.datagrams.pop_front() {
+            if !batch.push(from, self.address.ip(), &datagram) {
+                inbox.datagrams.push_front((from, datagram));
+                return Ok(());
+            }
+            inbox.bytes -= datagram.len();
+        }
+        if batch.datagrams().next().is_none() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(())
+    }
+
+    fn try_send(&self, segments: &Segments<'_>) -> io::Result<()> {
+        let mut network = self.network.lock();
+        if network.blocked {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        for datagram in segments.datagrams() {
+            network.deliver(self.address, segments.destination, datagram);
+        }
+        Ok(())
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn max_segments(&self) -> usize {
+        MAX_SEGMENTS
+    }
+}
+
+impl Network {
+    fn deliver(&mut self, from: SocketAddr, to: SocketAddr, datagram: &[u8]) {
+        if !(self.arrives)(from, to, datagram) {
+            return;
+        }
+        let Some(inbox) = self.sockets.get_mut(&to) else {
+            return;
+        };
+        if inbox.bytes + datagram.len() > INBOX_BYTES {
+            return;
+        }
+        inbox.bytes += datagram.len();
+        inbox.datagrams.push_back((from, datagram.to_vec()));
+        if let Some(reader) = inbox.reader.take() {
+            reader.wake();
+        }
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! How do datagrams reach the kernel? Everything that touches a socket is behind one small trait,
+//! so that the driver can be tested over [`memory`] without a network and without real time.
+//!
+//! Datagrams travel in batches both ways: without segmentation offload (GSO and GRO) a system call
+//! per packet costs more than the whole protocol.
+
+pub mod memory;
+pub mod udp;
+
+use std::{
+    fmt, io,
+    io::IoSliceMut,
+    net::{IpAddr, SocketAddr},
+    task::{Context, Poll},
+};
+
+use quinn_udp::RecvMeta;
+
+/// Datagrams of equal size for one destination, the last may be shorter.
+#[derive(Debug, Clone, Copy)]
+pub struct Segments<'a> {
+    /// Where they go.
+    pub destination: SocketAddr,
+    /// The local address to send from; `None` leaves it to the routing table.
+    pub source: Option<IpAddr>,
+    /// The datagrams, one after another.
+    pub contents: &'a [u8],
+    /// Bytes of each datagram but the last.
+    pub segment_bytes: usize,
+}
+
+impl<'a> Segments<'a> {
+    /// The datagrams one by one.
+    pub fn datagrams(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.contents.chunks(self.segment_bytes.max(1))
+    }
+}
+
+/// A datagram socket that never blocks.
+///
+/// The `poll_*` functions belong to one task, the socket's driver; `try_*` may be called by any.
+pub trait DatagramSocket: Send + Sync + fmt::Debug + 'static {
+    /// Ready when [`Self::try_receive`] may find something.
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Ready when [`Self::try_send`] may succeed.
+    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Fills `batch`.
+    ///
+    /// # Errors
+    /// `WouldBlock` when there is nothing.
+    fn try_receive(&self, batch: &mut ReceiveBatch) -> io::Result<()>;
+
+    /// Sends all of `segments`, which are at most [`Self::max_segments`] many, or none.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the socket's buffer is full; any other error means that they are lost.
+    fn try_send(&self, segments: &Segments<'_>) -> io::Result<()>;
+
+    /// The address that the socket is bound to.
+    fn local_addr(&self) -> SocketAddr;
+
+    /// How many datagrams one [`Self::try_send`] takes.
+    fn max_segments(&self) -> usize;
+}
+
+/// Buffers for one receive call. Not zeroed by the kernel until used, so an idle one costs
+/// address space only.
+pub struct ReceiveBatch {
+    bytes: Vec<u8>,
+    meta: [RecvMeta; quinn_udp::BATCH_SIZE],
+    filled: usize,
+}
+
+/// One buffer holds as many coalesced datagrams as GRO may put into it.
+const BUFFER_BYTES: usize = 1 << 16;
+
+impl Default for ReceiveBatch {
+    fn default() -> Self {
+        Self {
+            bytes: vec![0; quinn_udp::BATCH_SIZE * BUFFER_BYTES],
+            meta: [RecvMeta::default(); quinn_udp::BATCH_SIZE],
+            filled: 0,
+        }
+    }
+}
+
+impl fmt::Debug for ReceiveBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReceiveBatch").field("filled", &self.filled).finish_non_exhaustive()
+    }
+}
+
+/// One datagram and where it came from.
+#[derive(Debug, Clone, Copy)]
+pub struct Received<'a> {
+    /// The sender.
+    pub from: SocketAddr,
+    /// The local address it was sent to, where the platform tells.
+    pub to: Option<IpAddr>,
+    /// What it says.
+    pub datagram: &'a [u8],
+}
+
+impl ReceiveBatch {
+    /// The datagrams of the last receive call, in order of arrival.
+    pub fn datagrams(&self) -> impl Iterator<Item = Received<'_>> {
+        let buffers = self.bytes.chunks(BUFFER_BYTES);
+        self.meta[..self.filled].iter().zip(buffers).flat_map(|(meta, buffer)| {
+            let datagrams = buffer[..meta.len.min(buffer.len())].chunks(meta.stride.max(1));
+            datagrams.map(|datagram| Received { from: meta.addr, to: meta.dst_ip, datagram })
+        })
+    }
+
+    /// Runs `receive` on the empty buffers; it says how many it filled.
+    fn fill(
+        &mut self,
+        receive: impl FnOnce(&mut [IoSliceMut<'_>], &mut [RecvMeta]) -> io::Result<usize>,
+    ) -> io::Result<()> {
+        self.filled = 0;
+        let mut buffers = self.bytes.chunks_mut(BUFFER_BYTES);
+        let mut slices: [IoSliceMut<'_>; quinn_udp::BATCH_SIZE] =
+            std::array::from_fn(|_| IoSliceMut::new(buffers.next().unwrap_or_default()));
+        self.filled = receive(&mut slices, &mut self.meta)?;
+        Ok(())
+    }
+
+    /// Adds one datagram by copying it; `false` when all buffers are used.
+    fn push(&mut self, from: SocketAddr, to: IpAddr, datagram: &[u8]) -> bool {
+        let Some(buffer) = self.bytes.chunks_mut(BUFFER_BYTES).nth(self.filled) else {
+            return false;
+        };
+        buffer[..datagram.len()].copy_from_slice(datagram);
+        self.meta[self.filled] = RecvMeta {
+            addr: from,
+            len: datagram.len(),
+            stride: datagram.len(),
+            ecn: None,
+            dst_ip: Some(to),
+        };
+        self.filled += 1;
+        true
+    }
+
+    fn clear(&mut self) {
+        self.filled = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_coalesced_buffer_is_split_into_its_datagrams() {
+        let mut batch = ReceiveBatch::default();
+        let from: SocketAddr = "127.0.0.1:7".parse().unwrap();
+        batch
+            .fill(|buffers, meta| {
+                buffers[0][..5].copy_from_slice(b"aabbc");
+                meta[0] = RecvMeta { addr: from, len: 5, stride: 2, ecn: None, dst_ip: None };
+                buffers[1][..1].copy_from_slice(b"d");
+                meta[1] = RecvMeta { addr: from, len: 1, stride: 1, ecn: None, dst_ip: None };
+                Ok(2)
+            })
+            .unwrap();
+        let got: Vec<_> = batch.datagrams().map(|received| received.datagram).collect();
+        assert_eq!(got, [&b"aa"[..], b"bb", b"c", b"d"]);
+    }
+}

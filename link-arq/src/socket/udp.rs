@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! The socket of the real world: UDP with segmentation offload through `quinn-udp`, which also
+//! forbids IP fragmentation.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr, UdpSocket as StdSocket},
+    task::{Context, Poll},
+};
+
+use quinn_udp::{Transmit, UdpSocketState};
+use socket2::SockRef;
+use tokio::{io::Interest, net::UdpSocket};
+
+use super::{DatagramSocket, ReceiveBatch, Segments};
+
+/// How a UDP socket is set up. The defaults bind to any free port of any interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SocketOptions {
+    /// Bytes asked of the kernel for what is sent and not yet on the wire.
+    pub send_buffer_bytes: usize,
+    /// Bytes asked of the kernel for what has arrived and is not yet read. Small ones lose bursts.
+    pub receive_buffer_bytes: usize,
+    /// Bind to this network interface.
+    pub interface: Option<String>,
+    /// The type-of-service byte of every datagram. Costs segmentation offload on sending.
+    pub dscp: Option<u32>,
+}
+
+impl Default for SocketOptions {
+    fn default() -> Self {
+        Self {
+            send_buffer_bytes: 4 << 20,
+            receive_buffer_bytes: 4 << 20,
+            interface: None,
+            dscp: None,
+        }
+    }
+}
+
+/// A UDP socket of the kernel.
+#[derive(Debug)]
+pub struct UdpDatagramSocket {
+    socket: UdpSocket,
+    offload: UdpSocketState,
+    local: SocketAddr,
+    /// With a type-of-service byte, datagrams go one by one: `quinn-udp` would overwrite the byte
+    /// with its ECN mark.
+    keeps_tos: bool,
+}
+
+impl UdpDatagramSocket {
+    /// Binds to `address` and applies `options`. Needs a tokio runtime's context.
+    ///
+    /// # Errors
+    /// What the kernel answers, `AddrInUse` for a taken port.
+    pub fn bind(address: SocketAddr, options: &SocketOptions) -> io::Result<Self> {
+        let socket = StdSocket::bind(address)?;
+        let offload = UdpSocketState::new((&socket).into())?;
+        let socket = UdpSocket::from_std(socket)?;
+        let local = socket.local_addr()?;
+        if let Some(interface) = &options.interface {
+            bind_device(&socket, interface)?;
+        }
+        if let Some(tos) = options.dscp {
+            set_type_of_service(&socket, local, tos)?;
+        }
+        resize_buffers(&socket, &offload, options);
+        Ok(Self { socket, offload, local, keeps_tos: options.dscp.is_some() })
+    }
+
+    fn send_one_by_one(&self, segments: &Segments<'_>) -> io::Result<()> {
+        let mut sent_any = false;
+        for datagram in segments.datagrams() {
+            let one = Segments { contents: datagram, segment_bytes: datagram.len(), ..*segments };
+            match self.send_once(&one) {
+                Ok(()) => sent_any = true,
+                // The rest is lost, as it would be in a full queue further on.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && sent_any => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn send_once(&self, segments: &Segments<'_>) -> io::Result<()> {
+        if self.keeps_tos {
+            return self.socket.try_send_to(segments.contents, segments.destination).map(drop);
+        }
+        let transmit = Transmit {
+            destination: segments.destination,
+            ecn: None,
+            contents: segments.contents,
+            segment_size: Some(segments.segment_bytes),
+            src_ip: segments.source,
+        };
+        self.socket
+            .try_io(Interest::WRITABLE, || self.offload.try_send((&self.socket).into(), &transmit))
+    }
+}
+
+impl DatagramSocket for UdpDatagramSocket {
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.socket.poll_recv_ready(cx)
+    }
+
+    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.socket.poll_send_ready(cx)
+    }
+
+    fn try_receive(&self, batch: &mut ReceiveBatch) -> io::Result<()> {
+        batch.fill(|buffers, meta| {
+            self.socket.try_io(Interest::READABLE, || {
+                self.offload.recv((&self.socket).into(), buffers, meta)
+            })
+        })
+    }
+
+    fn try_send(&self, segments: &Segments<'_>) -> io::Result<()> {
+        let several = segments.contents.len() > segments.segment_bytes;
+        if several && self.keeps_tos {
+            return self.send_one_by_one(segments);
+        }
+        match self.send_once(segments) {
+            // Some drivers refuse segmentation offload only when it is used.
+            Err(error) if several && is_offload_refusal(&error) => self.send_one_by_one(segments),
+            result => result,
+        }
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    fn max_segments(&self) -> usize {
+        self.offload.max_gso_segments()
+    }
+}
+
+fn is_offload_refusal(error: &io::Error) -> bool {
+    const EIO: i32 = 5;
+    const EINVAL: i32 = 22;
+    matches!(error.raw_os_error(), Some(EIO | EINVAL))
+}
+
+fn resize_buffers(socket: &UdpSocket, offload: &UdpSocketState, options: &SocketOptions) {
+    // The kernel caps both silently at net.core.{w,r}mem_max: a smaller one is slower, not wrong.
+    let set = offload
+        .set_send_buffer_size(socket.into(), options.send_buffer_bytes)
+        .and_then(|()| offload.set_recv_buffer_size(socket.into(), options.receive_buffer_bytes));
+    if let Err(error) = set {
+        tracing::debug!(%error, "the kernel refused the socket buffer sizes");
+    }
+    tracing::debug!(
+        asked_send = options.send_buffer_bytes,
+        asked_receive = options.receive_buffer_bytes,
+        // Linux reports twice the usable size.
+        got_send = offload.send_buffer_size(socket.into()).unwrap_or_default(),
+        got_receive = offload.recv_buffer_size(socket.into()).unwrap_or_default(),
+        "socket buffers"
+    );
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn bind_device(socket: &UdpSocket, interface: &str) -> io::Result<()> {
+    socket.bind_device(Some(interface.as_bytes()))
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn bind_device(_socket: &UdpSocket, _interface: &str) -> io::Result<()> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "binding to an interface needs Linux"))
+}
+
+fn set_type_of_service(socket: &UdpSocket, local: SocketAddr, tos: u32) -> io::Result<()> {
+    let socket = SockRef::from(socket);
+    match local.ip() {
+        IpAddr::V4(_) => socket.set_tos_v4(tos),
+        #[cfg(unix)]
+        IpAddr::V6(_) => socket.set_tclass_v6(tos),
+        #[cfg(not(unix))]
+        IpAddr::V6(_) => Err(io::Error::new(io::ErrorKind::Unsupported, "dscp over IPv6")),
+    }
+}
+
+/// The local address from which the routing table would reach `remote`. Nothing is sent.
+///
+/// # Errors
+/// What the kernel answers, e.g. that there is no route.
+pub fn source_toward(remote: SocketAddr, bound: SocketAddr) -> io::Result<IpAddr> {
+    if !bound.ip().is_unspecified() {
+        return Ok(bound.ip());
+    }
+    let probe = StdSocket::bind(SocketAddr::new(bound.ip(), 0))?;
+    probe.connect(remote)?;
+    Ok(probe.local_addr()?.ip())
+}
