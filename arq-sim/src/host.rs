@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! A host: one socket with an endpoint, its connections, and an application on each.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use arq_proto::{
+    Config, Connection, ConnectionError, ConnectionHandle, Endpoint, EndpointConfig, Event,
+    TimerKind,
+};
+use fastrand::Rng;
+
+use crate::{
+    app::{App, AppPlan},
+    invariant::{self, TimerWatch},
+    Clock,
+};
+
+/// Rounds of events, application and transmission after one input; more means that the connection
+/// and its driver keep each other busy for ever.
+const MAX_ROUNDS: usize = 10_000;
+
+/// Which host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostId(pub(crate) usize);
+
+/// Which connection of which host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnId {
+    /// The host.
+    pub host: HostId,
+    /// Its name for the connection. A restarted host counts anew.
+    pub handle: ConnectionHandle,
+    /// How often the host was restarted before.
+    pub life: u32,
+}
+
+/// How a host is set up.
+#[derive(Debug, Clone)]
+pub struct HostConfig {
+    /// For ladders.
+    pub name: &'static str,
+    /// The address of its socket.
+    pub address: SocketAddr,
+    /// Its endpoint.
+    pub endpoint: EndpointConfig,
+    /// What the application does on a connection that was accepted.
+    pub on_accept: AppPlan,
+    /// Timers fire up to this much too late, as they do on real systems.
+    pub timer_lateness: Duration,
+    /// Datagrams that one transmission may hold.
+    pub segments: usize,
+}
+
+impl HostConfig {
+    /// A host that accepts nothing.
+    #[must_use]
+    pub fn new(name: &'static str, address: SocketAddr) -> Self {
+        Self {
+            name,
+            address,
+            endpoint: EndpointConfig::default(),
+            on_accept: AppPlan::default(),
+            timer_lateness: Duration::ZERO,
+            segments: 10,
+        }
+    }
+}
+
+/// A connection, its application, and what the simulation knows of it.
+pub struct Conn {
+    pub(crate) connection: Connection,
+    pub(crate) config: Config,
+    /// The application.
+    pub app: App,
+    /// When the handshake was done, since the start of the world.
+    pub connected_at: Option<Duration>,
+    /// When and why it ended.
+    pub closed: Option<(Duration, ConnectionError)>,
+    /// The endpoint has forgotten it.
+    pub(crate) removed: bool,
+    pub(crate) armed: Option<(Instant, TimerKind)>,
+    pub(crate) app_armed: Option<Duration>,
+    pub(crate) watch: TimerWatch,
+}
+
+impl Conn {
+    fn new(connection: Connection, config: Config, app: App) -> Self {
+        Self {
+            connection,
+            config,
+            app,
+            connected_at: None,
+            closed: None,
+            removed: false,
+            armed: None,
+            app_armed: None,
+            watch: TimerWatch::default(),
+        }
+    }
+
+    /// The core.
+    #[must_use]
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// How often each timer fired.
+    #[must_use]
+    pub fn timers_fired(&self) -> &BTreeMap<TimerKind, u64> {
+        self.watch.fired()
+    }
+
+    /// Why it ended, if it did.
+    #[must_use]
+    pub fn error(&self) -> Option<&ConnectionError> {
+        self.closed.as_ref().map(|(_, error)| error)
+    }
+}
+
+/// A datagram that a host wants to send.
+pub(crate) struct Outgoing {
+    pub(crate) to: SocketAddr,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// A host of the world.
+pub struct Host {
+    pub(crate) name: Arc<str>,
+    pub(crate) config: HostConfig,
+    /// `None`: it has vanished.
+    pub(crate) endpoint: Option<Endpoint>,
+    pub(crate) life: u32,
+    pub(crate) conns: BTreeMap<ConnectionHandle, Conn>,
+    pub(crate) accepted: Vec<ConnId>,
+    pub(crate) rng: Rng,
+    next_tag: u16,
+}
+
+impl Host {
+    pub(crate) fn new(id: HostId, config: HostConfig, seed: u64, clock: &Clock) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let endpoint = Endpoint::new(config.endpoint.clone(), seed32(&mut rng), clock.now());
+        Self {
+            name: config.name.into(),
+            config,
+            endpoint: Some(endpoint),
+            life: 0,
+            conns: BTreeMap::new(),
+            accepted: Vec::new(),
+            rng,
+            next_tag: 1 + ((id.0 as u16) << 10),
+        }
+    }
+
+    /// Forgets everything, as a process does that is killed and started again.
+    pub(crate) fn restart(&mut self, clock: &Clock) {
+        let seed = seed32(&mut self.rng);
+        self.endpoint = Some(Endpoint::new(self.config.endpoint.clone(), seed, clock.now()));
+        self.life += 1;
+        self.conns.clear();
+        self.accepted.clear();
+    }
+
+    pub(crate) fn insert(
+        &mut self,
+        handle: ConnectionHandle,
+        connection: Connection,
+        config: Config,
+        plan: AppPlan,
+    ) {
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        let app = App::new(plan, tag, self.rng.u64(..));
+        self.conns.insert(handle, Conn::new(connection, config, app));
+    }
+
+    /// What a driver does after every input: events, application, transmission, until nothing is
+    /// left to do.
+    pub(crate) fn service(
+        &mut self,
+        handle: ConnectionHandle,
+        clock: &Clock,
+        outgoing: &mut Vec<Outgoing>,
+    ) -> Result<(), String> {
+        let Some(conn) = self.conns.get_mut(&handle).filter(|conn| !conn.removed) else {
+            return Ok(());
+        };
+        for round in 0.. {
+            if round == MAX_ROUNDS {
+                return Err("the driving loop never ends".into());
+            }
+            let events = take_events(conn, clock)?;
+            let read = conn.app.read(clock, &mut conn.connection);
+            let written = conn.app.write(clock, &mut conn.connection);
+            let sent = transmit(conn, self.config.segments, clock, outgoing)?;
+            if events + read + written + sent == 0 {
+                break;
+            }
+        }
+        invariant::check(conn)?;
+        if conn.connection.is_drained() {
+            conn.removed = true;
+            if let Some(endpoint) = &mut self.endpoint {
+                endpoint.remove(handle);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn take_events(conn: &mut Conn, clock: &Clock) -> Result<usize, String> {
+    let mut count = 0;
+    while let Some(event) = conn.connection.poll_event() {
+        count += 1;
+        if let Some((_, error)) = &conn.closed {
+            if !matches!(event, Event::Readable(_)) {
+                return Err(format!("{event:?} after the connection ended: {error}"));
+            }
+        }
+        match event {
+            Event::Connected if conn.connected_at.is_some() => return Err("connected twice".into()),
+            Event::Connected => conn.connected_at = Some(clock.offset()),
+            Event::Readable(lane) => conn.app.on_readable(lane),
+            Event::Writable(lane) => conn.app.on_writable(lane),
+            Event::Closed(error) => conn.closed = Some((clock.offset(), error)),
+        }
+        if count > MAX_ROUNDS {
+            return Err("events never end".into());
+        }
+    }
+    Ok(count)
+}
+
+fn transmit(
+    conn: &mut Conn,
+    segments: usize,
+    clock: &Clock,
+    outgoing: &mut Vec<Outgoing>,
+) -> Result<usize, String> {
+    let mut count = 0;
+    let mut buf = Vec::new();
+    loop {
+        buf.clear();
+        let before = invariant::InFlight::of(conn);
+        let Some(transmit) = conn.connection.poll_transmit(clock.now(), &mut buf, segments) else {
+            return Ok(count);
+        };
+        before.check_after(conn)?;
+        invariant::check_transmit(&transmit, buf.len(), segments)?;
+        for segment in buf.chunks(transmit.segment_size) {
+            outgoing.push(Outgoing { to: transmit.destination, bytes: segment.to_vec() });
+        }
+        count += 1;
+        if count > MAX_ROUNDS {
+            return Err("poll_transmit never ends".into());
+        }
+    }
+}
+
+fn seed32(rng: &mut Rng) -> [u8; 32] {
+    let mut seed = [0; 32];
+    rng.fill(&mut seed);
+    seed
+}

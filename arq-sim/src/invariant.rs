@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! What must hold after every single step, whatever the wire did.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use arq_proto::{LaneId, Reliability, TimerKind, Transmit, MAX_MESSAGE_BYTES};
+
+use crate::{host::Conn, Clock};
+
+/// Timers that a connection may have fired within a virtual second without any traffic.
+const QUIET_TIMERS_PER_SECOND: u64 = 1_000;
+/// And for each datagram sent or received in that second.
+const TIMERS_PER_DATAGRAM: u64 = 4;
+/// How often in a row timers may fire at the very same instant.
+const TIMERS_PER_INSTANT: u32 = 4;
+
+/// Everything that can be said of a connection at rest.
+pub(crate) fn check(conn: &Conn) -> Result<(), String> {
+    if let Some(violation) = conn.app.violation() {
+        return Err(violation.into());
+    }
+    let stats = conn.connection.stats();
+    let config = &conn.config;
+    if stats.clock_regressions > 0 {
+        return Err("the connection's time went backwards".into());
+    }
+    for lane in LaneId::all() {
+        let lane_stats = stats.lanes[lane.index()];
+        let (read, accepted) = (conn.app.inbox(lane).messages, conn.app.messages_accepted(lane));
+        if (lane_stats.messages_delivered, lane_stats.messages_sent) != (read, accepted) {
+            return Err(format!(
+                "{lane:?}: counted {lane_stats:?}, was {accepted} sent, {read} read"
+            ));
+        }
+    }
+    // One message is always taken, so a lane may exceed its bound by less than one.
+    let queue_bound =
+        LaneId::COUNT as u64 * (u64::from(config.queue_bytes) + MAX_MESSAGE_BYTES as u64);
+    bounded("queued_bytes", stats.queued_bytes, queue_bound)?;
+    // Beyond what is queued there is only what the peer's credit and the window let out.
+    let send_bound = queue_bound + u64::from(config.connection_window_bytes) + stats.window_bytes;
+    bounded("send_buffer_bytes", stats.send_buffer_bytes, send_bound)?;
+    // What reliable lanes may hold is advertised; best-effort lanes have a bound of their own each.
+    let best_effort = LaneId::all().filter(|l| l.reliability() == Reliability::BestEffort).count();
+    let receive_bound = u64::from(config.connection_window_bytes)
+        + best_effort as u64 * u64::from(config.lane_window_bytes);
+    bounded("receive_buffer_bytes", stats.receive_buffer_bytes, receive_bound)
+}
+
+fn bounded(what: &str, value: u64, bound: u64) -> Result<(), String> {
+    if value > bound {
+        return Err(format!("{what} is {value}, more than its bound {bound}"));
+    }
+    Ok(())
+}
+
+/// Bytes in flight before a transmission.
+pub(crate) struct InFlight {
+    bytes: u64,
+    probes: u64,
+}
+
+impl InFlight {
+    pub(crate) fn of(conn: &Conn) -> Self {
+        let stats = conn.connection.stats();
+        Self { bytes: stats.in_flight_bytes, probes: stats.ptos }
+    }
+
+    /// A transmission may fill the window, and overshoot it by less than one datagram.
+    pub(crate) fn check_after(&self, conn: &Conn) -> Result<(), String> {
+        let stats = conn.connection.stats();
+        let after = stats.in_flight_bytes;
+        let mtu = u64::from(conn.config.mtu);
+        // A probe may be sent when the window is full (RFC 9002 §7.5).
+        let probes = 2 * mtu * u64::from(self.probes > 0);
+        let bound = stats.window_bytes + mtu + probes;
+        if after > self.bytes && after > bound {
+            return Err(format!(
+                "{after} bytes in flight where the window is {}",
+                stats.window_bytes
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A transmission must be what it says.
+pub(crate) fn check_transmit(
+    transmit: &Transmit,
+    buffered: usize,
+    max_segments: usize,
+) -> Result<(), String> {
+    let Transmit { size, segment_size, .. } = *transmit;
+    if size != buffered || segment_size == 0 || size == 0 {
+        return Err(format!("{transmit:?}, but {buffered} bytes are in the buffer"));
+    }
+    if size.div_ceil(segment_size) > max_segments {
+        return Err(format!("{transmit:?} where {max_segments} segments were allowed"));
+    }
+    Ok(())
+}
+
+/// Counts the timers of a connection and notices storms.
+#[derive(Debug, Default)]
+pub(crate) struct TimerWatch {
+    fired: BTreeMap<TimerKind, u64>,
+    second: u64,
+    timers: u64,
+    datagrams: u64,
+    last: Option<Instant>,
+    at_last: u32,
+}
+
+impl TimerWatch {
+    pub(crate) fn fired(&self) -> &BTreeMap<TimerKind, u64> {
+        &self.fired
+    }
+
+    pub(crate) fn on_datagrams(&mut self, clock: &Clock, count: usize) {
+        self.turn_to(clock.offset());
+        self.datagrams += count as u64;
+    }
+
+    pub(crate) fn on_timer(&mut self, clock: &Clock, kind: TimerKind) -> Result<(), String> {
+        self.turn_to(clock.offset());
+        *self.fired.entry(kind).or_default() += 1;
+        self.timers += 1;
+        let allowed = QUIET_TIMERS_PER_SECOND + TIMERS_PER_DATAGRAM * self.datagrams;
+        if self.timers > allowed {
+            return Err(format!("timer storm: {} timers in a second, {kind:?} last", self.timers));
+        }
+        if self.last == Some(clock.now()) {
+            self.at_last += 1;
+        } else {
+            (self.last, self.at_last) = (Some(clock.now()), 1);
+        }
+        if self.at_last > TIMERS_PER_INSTANT {
+            return Err(format!("the next timeout does not move forward: {kind:?} again"));
+        }
+        Ok(())
+    }
+
+    fn turn_to(&mut self, offset: Duration) {
+        if self.second != offset.as_secs() {
+            (self.second, self.timers, self.datagrams) = (offset.as_secs(), 0, 0);
+        }
+    }
+}

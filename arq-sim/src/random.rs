@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Any scenario that must work, from a seed.
+//!
+//! The ranges are those that the protocol promises to survive. The amount of data follows the
+//! scheme, the loss and the delay: not to be kind to the protocol, but to spend the time of a test
+//! run on many different seeds.
+
+use std::time::Duration;
+
+use arq_proto::{Config, ConfigBuilder, CongestionConfig, LaneId, Reliability, Scheme};
+use fastrand::Rng;
+
+use crate::{
+    app::{AppPlan, Flow, Pacing, Reading, Sizes},
+    wire::{Bottleneck, Loss, WireConfig},
+    Scenario,
+};
+
+const MS: Duration = Duration::from_millis(1);
+
+impl Scenario {
+    /// A scenario that is decided by `seed` alone.
+    #[must_use]
+    pub fn random(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let scheme = random_scheme(&mut rng);
+        let config = random_config(&mut rng, scheme);
+        let delay = random_delay(&mut rng);
+        let mut up = random_wire(&mut rng, delay, config.mtu);
+        let mut down = random_wire(&mut rng, delay, config.mtu);
+        let blackout = random_blackout(&mut rng);
+        up.blackouts.extend(blackout.clone());
+        down.blackouts.extend(blackout);
+        // About as many packets as a fast run can afford.
+        let bytes = match scheme {
+            Scheme::SelectiveRepeat => 400_000,
+            Scheme::GoBackN => 60_000,
+            Scheme::StopAndWait => 30_000,
+        };
+        Self {
+            seed,
+            up,
+            down,
+            config,
+            client: random_plan(&mut rng, bytes),
+            server: random_plan(&mut rng, bytes / 2),
+            timer_lateness: if rng.bool() { Duration::ZERO } else { 3 * MS.mul_f64(rng.f64()) },
+            segments: rng.usize(1..=16),
+            limit: Duration::from_secs(3_600),
+        }
+    }
+}
+
+fn random_scheme(rng: &mut Rng) -> Scheme {
+    match rng.u8(..10) {
+        0 => Scheme::StopAndWait,
+        1 => Scheme::GoBackN,
+        _ => Scheme::SelectiveRepeat,
+    }
+}
+
+fn random_config(rng: &mut Rng, scheme: Scheme) -> ConfigBuilder {
+    let congestion = if rng.bool() {
+        CongestionConfig::Aimd
+    } else {
+        CongestionConfig::Constant { window_bytes: 1 << rng.u32(14..=20) }
+    };
+    ConfigBuilder {
+        congestion,
+        mtu: pick(rng, &[576, 1_200, 1_452, 1_452, 9_000]),
+        chunk_bytes: pick(rng, &[None, None, Some(512), Some(1_000)]),
+        lane_window_bytes: pick(rng, &[64 << 10, 256 << 10, 2 << 20]),
+        connection_window_bytes: pick(rng, &[64 << 10, 512 << 10, 8 << 20]),
+        queue_bytes: pick(rng, &[1, 16 << 10, 256 << 10]),
+        deadline: pick(rng, &[None, Some(20 * MS), Some(500 * MS)]),
+        max_ack_delay: pick(rng, &[Duration::ZERO, MS, 5 * MS, 25 * MS]),
+        // Longer than any blackout and the bad luck after it.
+        idle_timeout: Duration::from_secs(60),
+        handshake_timeout: Duration::from_secs(60),
+        ..Config::builder()
+    }
+    .scheme(scheme)
+}
+
+/// 0.1 to 300 ms, short ones as likely as long ones.
+fn random_delay(rng: &mut Rng) -> Duration {
+    Duration::from_micros(100).mul_f64(3_000_f64.powf(rng.f64()))
+}
+
+fn random_wire(rng: &mut Rng, delay: Duration, mtu: u16) -> WireConfig {
+    let hold_back = delay.mul_f64(2.0 * rng.f64());
+    WireConfig {
+        delay,
+        jitter: sometimes(rng, |rng| delay.mul_f64(rng.f64())),
+        jitter_in_order: rng.bool(),
+        loss: random_loss(rng),
+        duplicate: sometimes(rng, |rng| pick(rng, &[0.01, 0.3, 1.0])),
+        reorder: sometimes(rng, |rng| pick(rng, &[0.01, 0.2, 0.5])),
+        hold_back,
+        corrupt: sometimes(rng, |rng| rng.f32() * 0.05),
+        truncate: sometimes(rng, |rng| rng.f32() * 0.05),
+        bottleneck: rng.bool().then(|| Bottleneck {
+            rate_bps: pick(rng, &[2_000_000, 10_000_000, 100_000_000, 1_000_000_000]),
+            queue_bytes: pick(rng, &[32 << 10, 128 << 10, 1 << 20]),
+        }),
+        blackouts: Vec::new(),
+        mtu: rng.bool().then(|| usize::from(mtu.max(1_200))),
+    }
+}
+
+fn random_loss(rng: &mut Rng) -> Loss {
+    match rng.u8(..4) {
+        0 => Loss::None,
+        1 | 2 => Loss::Random(rng.f32() * 0.25),
+        _ => Loss::Bursts {
+            good_packets: 20.0 + 200.0 * rng.f32(),
+            bad_packets: 1.0 + 15.0 * rng.f32(),
+            loss_in_bad: 0.5 + 0.5 * rng.f32(),
+        },
+    }
+}
+
+fn random_blackout(rng: &mut Rng) -> Option<std::ops::Range<Duration>> {
+    rng.bool().then(|| {
+        let start = Duration::from_secs_f64(2.0 * rng.f64());
+        start..start + Duration::from_secs_f64(8.0 * rng.f64() * rng.f64())
+    })
+}
+
+fn random_plan(rng: &mut Rng, bytes: usize) -> AppPlan {
+    let flows = rng.usize(0..=4);
+    let flows = (0..flows).map(|_| random_flow(rng, bytes / flows)).collect();
+    let reading = match rng.u8(..8) {
+        0 => Reading::Every(Duration::from_micros(rng.u64(100..20_000))),
+        _ => Reading::AtOnce,
+    };
+    AppPlan { flows, reading }
+}
+
+fn random_flow(rng: &mut Rng, bytes: usize) -> Flow {
+    let reliability =
+        if rng.u8(..4) == 0 { Reliability::BestEffort } else { Reliability::Reliable };
+    let sizes = match rng.u8(..5) {
+        0 => Sizes::Fixed(1),
+        1 => Sizes::Between(1, 40),
+        2 => Sizes::Between(1, 3_000),
+        3 => Sizes::Between(1, 65_535),
+        // A large publication is a row of full messages.
+        _ => Sizes::Fixed(65_535),
+    };
+    let mean = match sizes {
+        Sizes::Fixed(len) => len,
+        Sizes::Between(min, max) => (min + max) / 2,
+    };
+    let messages = (bytes / mean).clamp(1, 300) as u64;
+    let pacing = if rng.bool() {
+        Pacing::AsAccepted
+    } else {
+        Pacing::Every(Duration::from_micros(rng.u64(100..30_000)))
+    };
+    let lane = LaneId::new(rng.u8(..LaneId::PRIORITIES), reliability);
+    let lane = lane.expect("the priority is in range");
+    Flow { lane, sizes, pacing, messages: rng.u64(1..=messages) }
+}
+
+fn sometimes<T: Default>(rng: &mut Rng, value: impl FnOnce(&mut Rng) -> T) -> T {
+    if rng.u8(..3) == 0 {
+        value(rng)
+    } else {
+        T::default()
+    }
+}
+
+fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
+    from[rng.usize(..from.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_random_configuration_is_valid() {
+        for seed in 0..2_000 {
+            let scenario = Scenario::random(seed);
+            assert!(scenario.config.build().is_ok(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn the_seed_decides() {
+        let text = |seed| format!("{:?}", Scenario::random(seed));
+        assert_eq!(text(7), text(7));
+        assert_ne!(text(7), text(8));
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! A whole experiment as plain data: what is sent over which wires with which knobs.
+
+use std::{fmt, time::Duration};
+
+use arq_proto::{Config, ConfigBuilder};
+
+use crate::{
+    app::{AppPlan, Flow},
+    pair::{Pair, Report},
+    wire::WireConfig,
+    Halt,
+};
+
+/// Two hosts, a wire in each direction, applications on both sides.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// Decides everything that is random.
+    pub seed: u64,
+    /// From the client to the server.
+    pub up: WireConfig,
+    /// From the server to the client.
+    pub down: WireConfig,
+    /// The knobs of both sides.
+    pub config: ConfigBuilder,
+    /// What the client's application does.
+    pub client: AppPlan,
+    /// What the server's application does.
+    pub server: AppPlan,
+    /// Timers fire up to this much too late.
+    pub timer_lateness: Duration,
+    /// Datagrams that one transmission may hold.
+    pub segments: usize,
+    /// Virtual time for everything to be delivered.
+    pub limit: Duration,
+}
+
+impl Scenario {
+    /// Perfect wires of 10 ms, default knobs, nothing to send.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let wire = WireConfig::with_delay(Duration::from_millis(10));
+        Self {
+            seed,
+            up: wire.clone(),
+            down: wire,
+            config: Config::builder(),
+            client: AppPlan::default(),
+            server: AppPlan::default(),
+            timer_lateness: Duration::ZERO,
+            segments: 10,
+            limit: Duration::from_secs(60),
+        }
+    }
+
+    /// The same wire in both directions, with luck of its own in each.
+    #[must_use]
+    pub fn wire(self, wire: WireConfig) -> Self {
+        Self { up: wire.clone(), down: wire, ..self }
+    }
+
+    /// The knobs of both sides.
+    #[must_use]
+    pub fn config(self, config: ConfigBuilder) -> Self {
+        Self { config, ..self }
+    }
+
+    /// Adds what the client sends.
+    #[must_use]
+    pub fn client_sends(mut self, flows: impl IntoIterator<Item = Flow>) -> Self {
+        self.client.flows.extend(flows);
+        self
+    }
+
+    /// Adds what the server sends.
+    #[must_use]
+    pub fn server_sends(mut self, flows: impl IntoIterator<Item = Flow>) -> Self {
+        self.server.flows.extend(flows);
+        self
+    }
+
+    /// The same on both sides.
+    #[must_use]
+    pub fn both_send(self, flows: impl IntoIterator<Item = Flow> + Clone) -> Self {
+        self.client_sends(flows.clone()).server_sends(flows)
+    }
+
+    /// Virtual time for everything to be delivered.
+    #[must_use]
+    pub fn within(self, limit: Duration) -> Self {
+        Self { limit, ..self }
+    }
+
+    /// Connects, delivers everything, waits for stragglers, closes in an orderly way.
+    ///
+    /// # Errors
+    /// Something was not delivered in time, or a rule was broken on the way.
+    pub fn run(&self) -> Result<Report, Box<Failure>> {
+        let mut pair = Pair::new(self);
+        let result = pair.run_to_end(self);
+        result.map_err(|halt| {
+            Box::new(Failure {
+                halt,
+                scenario: self.clone(),
+                state: pair.describe(),
+                ladder: pair.world.log().ladder(40),
+            })
+        })
+    }
+}
+
+/// A scenario that did not end as it should, with all that is needed to see why.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// What went wrong.
+    pub halt: Halt,
+    /// In which scenario.
+    pub scenario: Scenario,
+    /// How both sides stood.
+    pub state: String,
+    /// The last datagrams.
+    pub ladder: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { halt, scenario, state, ladder } = self;
+        writeln!(f, "seed {}: {halt}", scenario.seed)?;
+        writeln!(f, "{scenario:#?}")?;
+        writeln!(f, "{state}")?;
+        write!(f, "the last datagrams:\n{ladder}")
+    }
+}
+
+impl std::error::Error for Failure {}

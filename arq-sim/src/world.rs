@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! The world: hosts, wires between them, and events in the order of their time.
+//!
+//! Everything follows from one seed: two runs of the same world record the same packets at the same
+//! offsets. Events of the same instant happen in the order in which they were caused.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use arq_proto::{Config, Connection, ConnectionHandle, Endpoint, Routed};
+use bytes::Bytes;
+use fastrand::Rng;
+use thiserror::Error;
+
+use crate::{
+    app::{App, AppPlan},
+    host::{Conn, ConnId, Host, HostConfig, HostId, Outgoing},
+    log::{Entry, LoggedFate, PacketLog},
+    tap::{Forged, Tap, Verdict},
+    wire::{Datagram, Fate, Passage, Wire, WireConfig},
+    Clock,
+};
+
+/// Datagrams that are kept for ladders.
+const LOG_ENTRIES: usize = 4_096;
+
+/// Why a run ended without what it waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Halt {
+    /// The time was up.
+    #[error("nothing of it after {0:?} of virtual time")]
+    Limit(Duration),
+    /// Nothing will ever happen again.
+    #[error("at {0:?} no event was left")]
+    Idle(Duration),
+    /// A rule was broken.
+    #[error("at {at:?}, {host}: {what}")]
+    Broken {
+        /// When.
+        at: Duration,
+        /// Where.
+        host: String,
+        /// Which.
+        what: String,
+    },
+}
+
+#[derive(Debug)]
+enum Action {
+    Arrive(Datagram),
+    Release { from: HostId, to: HostId },
+    Timer { conn: ConnId, armed: Instant },
+    App { conn: ConnId, armed: Duration },
+}
+
+struct Scheduled {
+    at: Instant,
+    order: u64,
+    action: Action,
+}
+
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        self.order == other.order
+    }
+}
+
+impl Eq for Scheduled {}
+
+/// Bytes of UDP payload between a host and an address, whoever is behind it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Exchange {
+    /// What the host received.
+    pub received_bytes: u64,
+    /// What the host sent there.
+    pub sent_bytes: u64,
+}
+
+/// Hosts, wires and time.
+pub struct World {
+    clock: Clock,
+    rng: Rng,
+    hosts: Vec<Host>,
+    wires: BTreeMap<(HostId, HostId), Wire>,
+    events: BinaryHeap<Reverse<Scheduled>>,
+    order: u64,
+    log: PacketLog,
+    exchanged: BTreeMap<(HostId, SocketAddr), Exchange>,
+    tap: Option<Box<dyn Tap>>,
+    broken: Option<Halt>,
+}
+
+impl World {
+    /// An empty world.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            clock: Clock::new(),
+            rng: Rng::with_seed(seed),
+            hosts: Vec::new(),
+            wires: BTreeMap::new(),
+            events: BinaryHeap::new(),
+            order: 0,
+            log: PacketLog::new(LOG_ENTRIES),
+            exchanged: BTreeMap::new(),
+            tap: None,
+            broken: None,
+        }
+    }
+
+    /// Adds a host.
+    pub fn add_host(&mut self, config: HostConfig) -> HostId {
+        let id = HostId(self.hosts.len());
+        let seed = self.rng.u64(..);
+        self.hosts.push(Host::new(id, config, seed, &self.clock));
+        id
+    }
+
+    /// Lays (or changes) the wire from one host to another, in this direction only.
+    pub fn lay_wire(&mut self, from: HostId, to: HostId, config: WireConfig) {
+        let start = self.clock.now() - self.clock.offset();
+        let seed = self.rng.u64(..);
+        self.wires.insert((from, to), Wire::new(config, seed, start));
+    }
+
+    /// Sees, and may change, every datagram before it enters a wire.
+    pub fn set_tap(&mut self, tap: impl Tap + 'static) {
+        self.tap = Some(Box::new(tap));
+    }
+
+    /// Opens a connection; `plan` is what the application does on it.
+    ///
+    /// # Panics
+    /// The host has vanished: a mistake in a test.
+    pub fn connect(&mut self, from: HostId, to: HostId, config: Config, plan: AppPlan) -> ConnId {
+        let remote = self.address(to);
+        let now = self.clock.now();
+        let host = &mut self.hosts[from.0];
+        let endpoint = host.endpoint.as_mut().expect("the host is there");
+        let (handle, connection) = endpoint.connect(now, remote, config.clone());
+        host.insert(handle, connection, config, plan);
+        let id = ConnId { host: from, handle, life: host.life };
+        self.service(id);
+        id
+    }
+
+    /// The current address of a host.
+    #[must_use]
+    pub fn address(&self, host: HostId) -> SocketAddr {
+        self.hosts[host.0].config.address
+    }
+
+    /// A connection, also one that has ended; `None` when its host was restarted since.
+    #[must_use]
+    pub fn get(&self, id: ConnId) -> Option<&Conn> {
+        let host = &self.hosts[id.host.0];
+        host.conns.get(&id.handle).filter(|_| host.life == id.life)
+    }
+
+    /// A connection.
+    ///
+    /// # Panics
+    /// Its host was restarted since: a mistake in a test.
+    #[must_use]
+    pub fn conn(&self, id: ConnId) -> &Conn {
+        self.get(id).expect("a connection of a host that was not restarted")
+    }
+
+    /// Connections that a host accepted, the oldest first.
+    #[must_use]
+    pub fn accepted(&self, host: HostId) -> &[ConnId] {
+        &self.hosts[host.0].accepted
+    }
+
+    /// The endpoint of a host.
+    ///
+    /// # Panics
+    /// The host has vanished: a mistake in a test.
+    #[must_use]
+    pub fn endpoint(&mut self, host: HostId) -> &mut Endpoint {
+        self.hosts[host.0].endpoint.as_mut().expect("the host is there")
+    }
+
+    /// Uses a connection as its application would, then drives it.
+    pub fn with_conn<T>(
+        &mut self,
+        id: ConnId,
+        action: impl FnOnce(&Clock, &mut Connection, &mut App) -> T,
+    ) -> T {
+        let conn = self.hosts[id.host.0].conns.get_mut(&id.handle);
+        let conn = conn.expect("a connection of a host that was not restarted");
+        let result = action(&self.clock, &mut conn.connection, &mut conn.app);
+        self.service(id);
+        result
+    }
+
+    /// The host gets another address, and what is on its way to the old one is lost: a NAT has
+    /// forgotten the mapping.
+    pub fn rebind(&mut self, host: HostId, address: SocketAddr) {
+        self.hosts[host.0].config.address = address;
+    }
+
+    /// The host's process is killed and started again at the same address.
+    pub fn restart(&mut self, host: HostId) {
+        self.hosts[host.0].restart(&self.clock);
+    }
+
+    /// The host is gone without a word.
+    pub fn vanish(&mut self, host: HostId) {
+        self.hosts[host.0].endpoint = None;
+    }
+
+    /// A datagram out of nowhere.
+    pub fn forge(&mut self, forged: Forged) {
+        let Forged { from, to, after, bytes } = forged;
+        let at = self.clock.now() + after;
+        self.schedule(at, Action::Arrive(Datagram { from, to, bytes: Bytes::from(bytes) }));
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Time since the start.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        self.clock.offset()
+    }
+
+    /// What travelled.
+    #[must_use]
+    pub fn log(&self) -> &PacketLog {
+        &self.log
+    }
+
+    /// Bytes between a host and an address.
+    #[must_use]
+    pub fn exchanged(&self, host: HostId, with: SocketAddr) -> Exchange {
+        self.exchanged.get(&(host, with)).copied().unwrap_or_default()
+    }
+
+    /// Bytes between a host and every address it ever heard of or sent to.
+    pub fn exchanges(&self, host: HostId) -> impl Iterator<Item = (SocketAddr, Exchange)> + '_ {
+        self.exchanged.iter().filter(move |((h, _), _)| *h == host).map(|((_, a), e)| (*a, *e))
+    }
+
+    /// Runs until `done` (asked after every event), for at most `limit` of virtual time; returns
+    /// the time it took.
+    ///
+    /// # Errors
+    /// The time is up, nothing is left to happen, or a rule was broken.
+    pub fn run_until(
+        &mut self,
+        limit: Duration,
+        mut done: impl FnMut(&Self) -> bool,
+    ) -> Result<Duration, Halt> {
+        let start = self.now();
+        while !done(self) {
+            let left = (start + limit).saturating_sub(self.now());
+            self.run_one(left).map_err(|halt| match halt {
+                Halt::Limit(_) => Halt::Limit(limit),
+                other => other,
+            })?;
+        }
+        Ok(self.now() - start)
+    }
+
+    /// Lets the next event happen, if it does so within `limit`.
+    ///
+    /// # Errors
+    /// It does not, or a rule was broken.
+    pub fn run_one(&mut self, limit: Duration) -> Result<(), Halt> {
+        let end = self.clock.now() + limit;
+        match self.events.peek() {
+            None => return Err(Halt::Idle(self.now())),
+            Some(Reverse(next)) if next.at > end => {
+                self.clock.advance_to(end);
+                return Err(Halt::Limit(limit));
+            }
+            Some(_) => self.step(),
+        }
+        self.broken.clone().map_or(Ok(()), Err)
+    }
+
+    /// Runs for a while.
+    ///
+    /// # Errors
+    /// A rule was broken.
+    pub fn run_for(&mut self, time: Duration) -> Result<(), Halt> {
+        let end = self.clock.now() + time;
+        match self.run_until(time, |_| false) {
+            Err(halt @ Halt::Broken { .. }) => Err(halt),
+            Ok(_) | Err(Halt::Limit(_) | Halt::Idle(_)) => {
+                self.clock.advance_to(end);
+                Ok(())
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        let Some(Reverse(Scheduled { at, action, .. })) = self.events.pop() else { return };
+        self.clock.advance_to(at);
+        match action {
+            Action::Arrive(datagram) => self.arrive(&datagram),
+            Action::Release { from, to } => self.release(from, to),
+            Action::Timer { conn, armed } => self.fire(conn, armed),
+            Action::App { conn, armed } => {
+                if let Some(c) = self.live_conn(conn).filter(|c| c.app_armed == Some(armed)) {
+                    c.app_armed = None;
+                    self.service(conn);
+                }
+            }
+        }
+    }
+
+    /// A connection that is still driven.
+    fn live_conn(&mut self, id: ConnId) -> Option<&mut Conn> {
+        let host = &mut self.hosts[id.host.0];
+        if host.life != id.life || host.endpoint.is_none() {
+            return None;
+        }
+        host.conns.get_mut(&id.handle).filter(|conn| !conn.removed)
+    }
+
+    fn fire(&mut self, id: ConnId, armed: Instant) {
+        let clock = self.clock;
+        let Some(conn) = self.live_conn(id) else { return };
+        let Some((_, kind)) = conn.armed.filter(|&(at, _)| at == armed) else { return };
+        conn.armed = None;
+        let watched = conn.watch.on_timer(&clock, kind);
+        conn.connection.handle_timeout(clock.now());
+        self.note(id.host, watched);
+        self.service(id);
+    }
+
+    fn arrive(&mut self, datagram: &Datagram) {
+        let Some(index) = self.host_at(datagram.to) else { return };
+        let id = HostId(index);
+        let exchange = self.exchanged.entry((id, datagram.from)).or_default();
+        exchange.received_bytes += datagram.bytes.len() as u64;
+        let now = self.clock.now();
+        let host = &mut self.hosts[index];
+        let Some(endpoint) = host.endpoint.as_mut() else { return };
+        let mut reply = Vec::new();
+        match endpoint.route(now, datagram.from, &datagram.bytes, &mut reply) {
+            Routed::Dropped => {}
+            Routed::Reply => {
+                self.dispatch(id, vec![Outgoing { to: datagram.from, bytes: reply }]);
+            }
+            Routed::Connection(handle) => self.hand_over(id, handle, datagram),
+            Routed::Accepted { handle, connection, replaced } => {
+                let plan = host.config.on_accept.clone();
+                let config = host.config.endpoint.accept.clone().unwrap_or_default();
+                host.insert(handle, *connection, config, plan);
+                let life = host.life;
+                host.accepted.push(ConnId { host: id, handle, life });
+                if let Some(handle) = replaced {
+                    let old = ConnId { host: id, handle, life };
+                    self.with_conn(old, |clock, connection, _| connection.abandon(clock.now()));
+                }
+                self.hand_over(id, handle, datagram);
+            }
+        }
+    }
+
+    fn hand_over(&mut self, host: HostId, handle: ConnectionHandle, datagram: &Datagram) {
+        let clock = self.clock;
+        let id = ConnId { host, handle, life: self.hosts[host.0].life };
+        if let Some(conn) = self.live_conn(id) {
+            conn.watch.on_datagrams(&clock, 1);
+            conn.connection.handle_datagram(clock.now(), datagram.from, &datagram.bytes);
+            self.service(id);
+        } else {
+            let what = format!("routed to {handle:?}, which was removed or never existed");
+            self.note(host, Err(what));
+        }
+    }
+
+    fn host_at(&self, address: SocketAddr) -> Option<usize> {
+        self.hosts.iter().position(|h| h.config.address == address && h.endpoint.is_some())
+    }
+
+    /// Drives a connection, sends what it wants sent, and arms its timers.
+    fn service(&mut self, id: ConnId) {
+        let clock = self.clock;
+        let mut outgoing = Vec::new();
+        let result = self.hosts[id.host.0].service(id.handle, &clock, &mut outgoing);
+        self.note(id.host, result);
+        if let Some(conn) = self.live_conn(id) {
+            conn.watch.on_datagrams(&clock, outgoing.len());
+        }
+        self.dispatch(id.host, outgoing);
+        self.arm(id);
+    }
+
+    fn arm(&mut self, id: ConnId) {
+        let now = self.clock.now();
+        let base = now - self.clock.offset();
+        let late = self.hosts[id.host.0].config.timer_lateness;
+        let Some(conn) = self.live_conn(id) else { return };
+        let timeout = conn.connection.poll_timeout();
+        let rearm = timeout.map(|(at, _)| at) != conn.armed.map(|(at, _)| at);
+        conn.armed = timeout;
+        let tick = conn.app.next_tick();
+        let rearm_app = tick != conn.app_armed;
+        conn.app_armed = tick;
+        if let Some((at, _)) = timeout.filter(|_| rearm) {
+            let late = late.mul_f64(self.hosts[id.host.0].rng.f64());
+            self.schedule(at.max(now) + late, Action::Timer { conn: id, armed: at });
+        }
+        if let Some(tick) = tick.filter(|_| rearm_app) {
+            self.schedule((base + tick).max(now), Action::App { conn: id, armed: tick });
+        }
+    }
+
+    fn note(&mut self, host: HostId, result: Result<(), String>) {
+        if let (Err(what), None) = (result, &self.broken) {
+            let host = self.hosts[host.0].name.to_string();
+            self.broken = Some(Halt::Broken { at: self.now(), host, what });
+        }
+    }
+
+    fn dispatch(&mut self, from: HostId, outgoing: Vec<Outgoing>) {
+        let source = self.address(from);
+        for Outgoing { to, bytes } in outgoing {
+            let exchange = self.exchanged.entry((from, to)).or_default();
+            exchange.sent_bytes += bytes.len() as u64;
+            let datagram = Datagram { from: source, to, bytes: Bytes::from(bytes) };
+            if let Some(datagram) = self.pass_tap(datagram) {
+                self.enter_wire(from, datagram);
+            }
+        }
+    }
+
+    fn pass_tap(&mut self, mut datagram: Datagram) -> Option<Datagram> {
+        let Some(tap) = &mut self.tap else { return Some(datagram) };
+        let mut forged = Vec::new();
+        let verdict = tap.inspect(self.clock.offset(), &datagram, &mut forged);
+        forged.into_iter().for_each(|forged| self.forge(forged));
+        match verdict {
+            Verdict::Pass => Some(datagram),
+            Verdict::Replace(bytes) => {
+                datagram.bytes = Bytes::from(bytes);
+                Some(datagram)
+            }
+            Verdict::Withhold => {
+                self.record(&Passage { datagram, fate: Fate::Withheld });
+                None
+            }
+        }
+    }
+
+    fn enter_wire(&mut self, from: HostId, datagram: Datagram) {
+        let Some(to) = self.host_at(datagram.to).map(HostId) else {
+            return self.record(&Passage { datagram, fate: Fate::NoSuchHost });
+        };
+        let now = self.clock.now();
+        let Some(wire) = self.wires.get_mut(&(from, to)) else {
+            return self.record(&Passage { datagram, fate: Fate::NoSuchHost });
+        };
+        let mut out = Vec::new();
+        wire.push(now, datagram, &mut out);
+        self.settle(from, to, out);
+    }
+
+    fn release(&mut self, from: HostId, to: HostId) {
+        let now = self.clock.now();
+        let Some(wire) = self.wires.get_mut(&(from, to)) else { return };
+        if wire.next_release().is_none_or(|at| at > now) {
+            return;
+        }
+        let mut out = Vec::new();
+        wire.pull(now, &mut out);
+        self.settle(from, to, out);
+    }
+
+    /// Records fates, schedules arrivals and the next release.
+    fn settle(&mut self, from: HostId, to: HostId, passages: Vec<Passage>) {
+        for passage in passages {
+            self.record(&passage);
+            if let Fate::Arrives(at) | Fate::ArrivesDamaged(at) = passage.fate {
+                self.schedule(at, Action::Arrive(passage.datagram));
+            }
+        }
+        if let Some(at) = self.wires.get(&(from, to)).and_then(Wire::next_release) {
+            self.schedule(at, Action::Release { from, to });
+        }
+    }
+
+    fn record(&mut self, passage: &Passage) {
+        let now = self.clock.now();
+        let fate = match passage.fate {
+            Fate::Arrives(at) => LoggedFate::Arrives(at - now),
+            Fate::ArrivesDamaged(at) => LoggedFate::ArrivesDamaged(at - now),
+            Fate::Lost => LoggedFate::Vanishes("lost"),
+            Fate::QueueFull => LoggedFate::Vanishes("dropped, queue full"),
+            Fate::Blackout => LoggedFate::Vanishes("lost in a blackout"),
+            Fate::TooLong => LoggedFate::Vanishes("longer than the MTU"),
+            Fate::NoSuchHost => LoggedFate::Vanishes("nobody there"),
+            Fate::Withheld => LoggedFate::Vanishes("withheld"),
+        };
+        let Datagram { from, to, bytes } = &passage.datagram;
+        let first = bytes.first().copied().unwrap_or_default();
+        let (from, to) = (self.name_of(*from), self.name_of(*to));
+        let entry = Entry { at: self.clock.offset(), from, to, bytes: bytes.len(), first, fate };
+        self.log.record(entry, bytes);
+    }
+
+    fn name_of(&self, address: SocketAddr) -> std::sync::Arc<str> {
+        let host = self.hosts.iter().find(|host| host.config.address == address);
+        host.map_or_else(|| address.to_string().into(), |host| host.name.clone())
+    }
+
+    fn schedule(&mut self, at: Instant, action: Action) {
+        self.order += 1;
+        self.events.push(Reverse(Scheduled { at, order: self.order, action }));
+    }
+}
