@@ -87,6 +87,8 @@ pub struct Connection {
     skip_distance: u64,
 
     send_lanes: Vec<SendLane>,
+    /// Lanes that may have a chunk to send, one bit each.
+    pending_lanes: u16,
     scheduler: Scheduler,
     /// Credit for all reliable lanes that the peer granted, and what of it is used.
     credit: u64,
@@ -142,6 +144,7 @@ impl Connection {
             peer_app_params: Bytes::new(),
             next_skip: PacketNumber(next_skip),
             skip_distance: FIRST_SKIP_DISTANCE,
+            pending_lanes: 0,
             scheduler: Scheduler::default(),
             credit: 0,
             credit_used: 0,
@@ -202,6 +205,7 @@ impl Connection {
         if !self.send_lanes[lane.index()].push(now, message) {
             return Err(SendError::Blocked);
         }
+        self.pending_lanes |= 1 << lane.index();
         self.counters.lanes[lane.index()].messages_sent += 1;
         Ok(())
     }
@@ -367,6 +371,7 @@ impl Connection {
             match content {
                 Content::Chunk { lane, seq, index } => {
                     self.send_lanes[lane.index()].on_lost(seq, index.into());
+                    self.pending_lanes |= 1 << lane.index();
                 }
                 Content::MaxData => self.granted.on_lost(),
                 Content::MaxLaneData(lane) => self.lane_granted[lane.index()].on_lost(),

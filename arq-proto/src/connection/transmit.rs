@@ -12,6 +12,7 @@ use rand_core::RngCore;
 use super::{Connection, State};
 use crate::{
     error::ConnectionError,
+    send::lane::Readiness,
     sent::{Content, Contents},
     timer::TimerKind,
     units::{LaneId, PacketNumber},
@@ -291,13 +292,18 @@ impl Connection {
         Some(self.single(start, out.len()))
     }
 
-    /// The lanes that have a chunk which credit allows.
+    /// The lanes that have a chunk which credit allows, one bit each.
     fn waiting_lanes(&mut self) -> u16 {
-        let (max_chunk, credit) = (self.max_chunk_bytes(), self.credit - self.credit_used);
+        let credit = self.credit - self.credit_used;
         let mut waiting = 0;
-        for lane in LaneId::all() {
-            if self.send_lanes[lane.index()].next_chunk(max_chunk, credit).is_some() {
-                waiting |= 1 << lane.index();
+        let mut candidates = self.pending_lanes;
+        while candidates != 0 {
+            let index = candidates.trailing_zeros() as usize;
+            candidates &= candidates - 1;
+            match self.send_lanes[index].readiness(credit) {
+                Readiness::Ready => waiting |= 1 << index,
+                Readiness::NoCredit => {}
+                Readiness::Nothing => self.pending_lanes &= !(1 << index),
             }
         }
         waiting

@@ -51,6 +51,17 @@ pub(crate) struct QueueLimits {
     pub(crate) age: Duration,
 }
 
+/// Whether a lane has something to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    /// A chunk can leave.
+    Ready,
+    /// The peer must grant credit, or acknowledge older messages, first.
+    NoCredit,
+    /// Everything has left.
+    Nothing,
+}
+
 /// A chunk chosen to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChunkRef {
@@ -127,6 +138,22 @@ impl SendLane {
             .map_or(Duration::ZERO, |message| now.saturating_duration_since(message.queued_at))
     }
 
+    /// Whether there is a chunk to send, and credit for it.
+    pub(crate) fn readiness(&mut self, connection_credit: u64) -> Readiness {
+        while self.cursor < self.end() {
+            let offset = self.offset(self.cursor);
+            if self.cursor >= self.begin {
+                let allowed = self.may_begin(offset, connection_credit);
+                return if allowed { Readiness::Ready } else { Readiness::NoCredit };
+            }
+            if !self.messages[offset].is_sent() {
+                return Readiness::Ready;
+            }
+            self.cursor += 1;
+        }
+        Readiness::Nothing
+    }
+
     /// The next chunk to send: the oldest message first, so repairs go before new data. A message
     /// that has not begun needs `connection_credit` and is cut to `max_chunk_bytes`.
     pub(crate) fn next_chunk(
@@ -134,21 +161,16 @@ impl SendLane {
         max_chunk_bytes: usize,
         connection_credit: u64,
     ) -> Option<ChunkRef> {
-        while self.cursor < self.end() {
-            let (seq, offset) = (self.cursor, self.offset(self.cursor));
-            if seq >= self.begin {
-                if !self.may_begin(offset, connection_credit) {
-                    return None;
-                }
-                self.messages[offset].begin(max_chunk_bytes);
-            }
-            let message = &self.messages[offset];
-            if let Some(index) = message.next_index() {
-                return Some(ChunkRef { seq, index, frame_len: message.frame_len(seq, index) });
-            }
-            self.cursor += 1;
+        if self.readiness(connection_credit) != Readiness::Ready {
+            return None;
         }
-        None
+        let (seq, offset) = (self.cursor, self.offset(self.cursor));
+        let message = &mut self.messages[offset];
+        if seq >= self.begin {
+            message.begin(max_chunk_bytes);
+        }
+        let index = message.next_index()?;
+        Some(ChunkRef { seq, index, frame_len: message.frame_len(seq, index) })
     }
 
     fn may_begin(&self, offset: usize, connection_credit: u64) -> bool {
