@@ -17,6 +17,10 @@ pub const MIN_MTU: u16 = 576;
 /// The largest UDP payload over IPv4.
 pub const MAX_MTU: u16 = 65_507;
 
+/// The smallest receive credit: two of the longest messages with their overhead, so that no message
+/// waits for credit that cannot come.
+pub const MIN_WINDOW_BYTES: u64 = 128 << 10;
+
 /// The textbook ARQ schemes, as presets of two knobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
@@ -61,10 +65,10 @@ pub struct ConfigBuilder {
     /// Whether the receiver keeps what arrives out of order. `false` is go-back-N: the peer repeats
     /// everything after a loss.
     pub reorder: bool,
-    /// Receive credit of one reliable lane, in bytes, `64 KiB..=1 GiB`. Throughput of a lane is at
+    /// Receive credit of one reliable lane, in bytes, `128 KiB..=1 GiB`. Throughput of a lane is at
     /// most this per round trip; a stalled reader holds at most this.
     pub lane_window_bytes: u32,
-    /// Receive credit of all reliable lanes, in bytes, `64 KiB..=1 GiB`: the memory that a peer can
+    /// Receive credit of all reliable lanes, in bytes, `128 KiB..=1 GiB`: the memory that a peer can
     /// occupy.
     pub connection_window_bytes: u32,
     /// Bytes that a lane takes before any of them is sent, `1..=1 GiB`. One message is always
@@ -148,8 +152,8 @@ impl ConfigBuilder {
         if let Some(window) = self.window_packets {
             in_range("window", window, 1, 1 << 20)?;
         }
-        in_range("lane_window", self.lane_window_bytes, 64 << 10, gib)?;
-        in_range("rx_window", self.connection_window_bytes, 64 << 10, gib)?;
+        in_range("lane_window", self.lane_window_bytes, MIN_WINDOW_BYTES, gib)?;
+        in_range("rx_window", self.connection_window_bytes, MIN_WINDOW_BYTES, gib)?;
         in_range("queue_bytes", self.queue_bytes, 1, gib)?;
         let day = Duration::from_secs(86_400);
         let ms = Duration::from_millis(1);

@@ -365,8 +365,8 @@ mod tests {
             cookie: vec![1; 32],
             params: Params {
                 max_datagram_bytes: 1_400,
-                lane_window_bytes: 1,
-                connection_window_bytes: 2,
+                lane_window_bytes: 1 << 20,
+                connection_window_bytes: 2 << 20,
                 hold: Duration::from_millis(3),
                 app: Bytes::from_static(b"x"),
             },

@@ -105,6 +105,10 @@ impl Params {
                 _ => {}
             }
         }
+        let smallest = params.lane_window_bytes.min(params.connection_window_bytes);
+        if smallest < crate::config::MIN_WINDOW_BYTES {
+            return Err(DecodeError::Invalid("params.window"));
+        }
         Ok(params)
     }
 }
@@ -138,6 +142,9 @@ mod tests {
         let mut out = Vec::new();
         Params { max_datagram_bytes: 100, ..sample() }.encode(&mut out);
         assert_eq!(Params::decode(&out), Err(DecodeError::Invalid("params.max_datagram")));
+        let mut out = Vec::new();
+        Params { lane_window_bytes: 65_535, ..sample() }.encode(&mut out);
+        assert_eq!(Params::decode(&out), Err(DecodeError::Invalid("params.window")));
         let mut out = Vec::new();
         Params { app: Bytes::from(vec![0; 65]), ..sample() }.encode(&mut out);
         assert_eq!(Params::decode(&out), Err(DecodeError::Invalid("params.app")));
