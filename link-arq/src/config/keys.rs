@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use arq_proto::config::MIN_WINDOW_BYTES;
 use thiserror::Error;
 
 /// One key of a locator or of a configuration file.
@@ -290,13 +291,13 @@ pub const KEYS: &[Key] = &[
     ),
     config(
         "lane_window",
-        number("bytes", 64 << 10, GIB),
+        number("bytes", MIN_WINDOW_BYTES, GIB),
         "2097152",
         "receive credit of one priority: a stalled reader holds at most this",
     ),
     config(
         "rx_window",
-        number("bytes", 64 << 10, GIB),
+        number("bytes", MIN_WINDOW_BYTES, GIB),
         "8388608",
         "receive credit of all priorities: the memory that a peer can occupy",
     ),
