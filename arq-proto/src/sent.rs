@@ -2,7 +2,10 @@
 
 //! The ledger of packets sent: a ring indexed by packet number, O(1) for every operation.
 
-use std::{collections::VecDeque, time::Instant};
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
 use smallvec::SmallVec;
 
@@ -49,14 +52,19 @@ pub(crate) struct SentPacket {
     pub(crate) contents: Contents,
 }
 
-/// Packets remembered although lost, at most: what the peer may be asked to keep track of.
-const MAX_REMEMBERED: usize = 16_384;
+/// A lost packet is remembered for this long, if memory allows: an acknowledgement that comes late
+/// because a queue has built up gives the round-trip sample that ends needless repairs.
+const LOST_MEMORY: Duration = Duration::from_secs(3);
+/// Packets remembered beside those of interest.
+const MAX_REMEMBERED: u64 = 4_096;
 
 /// Every packet number from the oldest of interest to the newest used.
 #[derive(Debug, Default)]
 pub(crate) struct SentLedger {
     base: u64,
     packets: VecDeque<SentPacket>,
+    /// The oldest number whose fate the peer should still tell.
+    floor: u64,
     /// No packet below this number is in flight.
     first_in_flight: u64,
     in_flight_packets: u64,
@@ -69,8 +77,13 @@ impl SentLedger {
         PacketNumber(self.base + self.packets.len() as u64)
     }
 
-    /// The oldest number whose fate is still of interest.
+    /// The oldest number whose fate the peer should still tell.
     pub(crate) fn floor(&self) -> PacketNumber {
+        PacketNumber(self.floor)
+    }
+
+    /// The oldest number that is remembered.
+    pub(crate) fn base(&self) -> PacketNumber {
         PacketNumber(self.base)
     }
 
@@ -129,20 +142,27 @@ impl SentLedger {
             .filter(|(_, packet)| packet.fate == Fate::InFlight)
     }
 
-    /// Forgets the oldest packets of which nothing more can be learnt: those acknowledged, and those
-    /// lost for longer than a late acknowledgement takes.
-    pub(crate) fn prune(&mut self, forget_lost_before: Option<Instant>) {
-        while let Some(front) = self.packets.front() {
-            let settled = match front.fate {
+    /// Raises the floor past packets whose fate is known or was decided before
+    /// `settled_before`, and forgets the oldest ones below it.
+    pub(crate) fn prune(&mut self, now: Instant, settled_before: Option<Instant>) {
+        while let Some(packet) = self.get(self.floor) {
+            let settled = match packet.fate {
                 Fate::Acked | Fate::NotEliciting | Fate::Skipped => true,
-                Fate::Lost(at) => {
-                    forget_lost_before.is_some_and(|limit| at < limit)
-                        || self.packets.len() > MAX_REMEMBERED
-                }
+                Fate::Lost(at) => settled_before.is_some_and(|limit| at < limit),
                 Fate::InFlight => false,
             };
             if !settled {
-                return;
+                break;
+            }
+            self.floor += 1;
+        }
+        while self.base < self.floor {
+            let Some(front) = self.packets.front() else { return };
+            if let Fate::Lost(at) = front.fate {
+                let recent = now.saturating_duration_since(at) < LOST_MEMORY;
+                if recent && self.floor - self.base <= MAX_REMEMBERED {
+                    return;
+                }
             }
             self.packets.pop_front();
             self.base += 1;
@@ -152,6 +172,7 @@ impl SentLedger {
     /// Forgets everything: nothing that was sent matters any more.
     pub(crate) fn clear(&mut self) {
         self.base = self.next_number().0;
+        self.floor = self.base;
         self.packets.clear();
         self.first_in_flight = self.base;
         self.in_flight_packets = 0;
@@ -161,8 +182,6 @@ impl SentLedger {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn packet(sent_at: Instant, fate: Fate) -> SentPacket {
@@ -183,14 +202,16 @@ mod tests {
         assert_eq!(ledger.set_fate(2, Fate::Acked), Some(Fate::InFlight));
         assert_eq!(ledger.set_fate(2, Fate::Acked), Some(Fate::Acked));
         assert_eq!(ledger.set_fate(9, Fate::Acked), None);
-        ledger.prune(None);
+        ledger.prune(t0, None);
         assert_eq!(ledger.floor(), PacketNumber(0));
         ledger.set_fate(0, Fate::Lost(t0));
         assert_eq!(ledger.in_flight().map(|(n, _)| n).collect::<Vec<_>>(), [4]);
-        ledger.prune(Some(t0));
+        ledger.prune(t0, Some(t0));
         assert_eq!(ledger.floor(), PacketNumber(0), "lost just now");
-        ledger.prune(Some(t0 + Duration::from_millis(1)));
-        assert_eq!(ledger.floor(), PacketNumber(4));
+        ledger.prune(t0, Some(t0 + Duration::from_millis(1)));
+        assert_eq!((ledger.floor(), ledger.base()), (PacketNumber(4), PacketNumber(0)));
+        ledger.prune(t0 + LOST_MEMORY, None);
+        assert_eq!(ledger.base(), PacketNumber(4));
         assert_eq!((ledger.in_flight_packets(), ledger.in_flight_bytes()), (1, 100));
     }
 }

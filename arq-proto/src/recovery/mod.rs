@@ -51,6 +51,8 @@ pub(crate) struct Recovery {
     loss_deadline: Option<Instant>,
     newest_eliciting: Option<Instant>,
     pto_count: u32,
+    packets_lost: u64,
+    packets_spuriously_lost: u64,
     /// When something was last heard from the peer.
     heard_at: Instant,
     /// A probe must leave although there may be nothing to repair.
@@ -74,6 +76,8 @@ impl Recovery {
             loss_deadline: None,
             newest_eliciting: None,
             pto_count: 0,
+            packets_lost: 0,
+            packets_spuriously_lost: 0,
             heard_at: now,
             probe_due: false,
             app_limited: true,
@@ -161,13 +165,13 @@ impl Recovery {
             contents,
         });
         // Whoever only acknowledges hears of no acknowledgement that would prune the ledger.
-        self.ledger.prune(None);
+        self.ledger.prune(now, None);
     }
 
-    /// Anything authentic was received: the peer lives, probing starts anew.
+    /// Anything authentic was received: the peer lives. Probing goes on until an acknowledgement
+    /// comes: a peer that talks does not prove that it hears.
     pub(crate) fn on_heard(&mut self, now: Instant) {
         self.heard_at = now;
-        self.pto_count = 0;
     }
 
     pub(crate) fn on_ack(
@@ -182,12 +186,13 @@ impl Recovery {
         let in_flight_before = self.ledger.in_flight_bytes();
         let mut newly = NewlyAcked::default();
         for &(start, end) in ack.ranges.iter().rev() {
-            for number in start.max(self.ledger.floor().0)..=end {
+            for number in start.max(self.ledger.base().0)..=end {
                 self.acknowledge(now, number, &mut newly, out)?;
             }
         }
         self.largest_acked = self.largest_acked.max(Some(ack.largest()));
         if let Some((number, sent_at, app_limited)) = newly.largest {
+            self.pto_count = 0;
             if number == ack.largest() {
                 let delay = Duration::from_micros(ack.delay_us.min(1_000_000));
                 self.rtt.update(now.saturating_duration_since(sent_at), delay);
@@ -241,6 +246,7 @@ impl Recovery {
     }
 
     fn on_spurious_loss(&mut self, now: Instant, number: u64, sent_at: Instant) {
+        self.packets_spuriously_lost += 1;
         let distance = self.largest_acked.map_or(0, |largest| largest.0.saturating_sub(number));
         let late = now.saturating_duration_since(sent_at).saturating_sub(self.rtt.conservative());
         self.detector.on_spurious_loss(distance, late);
@@ -291,6 +297,7 @@ impl Recovery {
             let Some(packet) = self.ledger.get(number) else { continue };
             out.lost.extend_from_slice(&packet.contents);
             bytes += u64::from(packet.bytes);
+            self.packets_lost += 1;
             newest = newest.max(Some(packet.sent_at));
             self.loss.record(true);
         }
@@ -300,8 +307,8 @@ impl Recovery {
     }
 
     fn prune(&mut self, now: Instant) {
-        // An acknowledgement later than this says nothing about reordering any more.
-        self.ledger.prune(now.checked_sub(self.rtt.conservative() * 2));
+        // An acknowledgement later than this is not waited for.
+        self.ledger.prune(now, now.checked_sub(self.rtt.conservative() * 2));
     }
 
     /// When [`detect`](Self::detect) should look again.
@@ -344,6 +351,8 @@ impl Recovery {
             stats.srtt = self.rtt.smoothed();
             stats.min_rtt = self.rtt.min();
         }
+        stats.packets_lost = self.packets_lost;
+        stats.packets_spuriously_lost = self.packets_spuriously_lost;
         stats.loss = self.loss.upper();
         // Burst lengths are small; the clamp bounds the cast.
         stats.loss_run_hundredths = (self.loss.mean_run() * 100.0).clamp(100.0, 1e6) as u32;
