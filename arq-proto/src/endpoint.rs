@@ -29,9 +29,9 @@ use crate::{
     },
 };
 
-/// A cookie is good for this long, and the ids of closed connections are remembered as long, so
-/// that a late packet cannot bring one back.
-const COOKIE_LIFETIME: Duration = Duration::from_secs(10);
+/// A cookie is good for this long: an unlucky first packet may take many tries. The ids of closed
+/// connections are remembered as long, so that a late packet cannot bring one back.
+const COOKIE_LIFETIME: Duration = Duration::from_secs(60);
 const MAX_REMEMBERED_IDS: usize = 4_096;
 /// Resets sent in a second: enough after a restart, useless for a flood.
 const RESETS_PER_SECOND: u32 = 100;
