@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+"""Does every test that docs/testing.md names exist, and does every name match one?
+
+Reads the commands `cargo test -p CRATE [--lib | --test BINARY] [NAME...]` of that page and looks for the tests in the
+sources: a renamed test or an emptied filter would otherwise pass, because cargo calls "0 tests" a success.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
+COMMAND = re.compile(r"cargo test ((?:--release )?-p [^`#\n|]+)")
+TEST = re.compile(r"#\[(?:tokio::)?test[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*(?:async )?fn (\w+)")
+
+
+def crates() -> dict[str, Path]:
+    """The folder of each crate of the workspace, by its name."""
+    found = {}
+    for manifest in ROOT.glob("*/Cargo.toml"):
+        if name := re.search(r'^name = "([^"]+)"', manifest.read_text(), re.MULTILINE):
+            found[name[1]] = manifest.parent
+    return found
+
+
+def sources(crate: Path, binary: str | None) -> list[Path]:
+    if binary is None:
+        return list(crate.glob("src/**/*.rs"))
+    return [*crate.glob(f"tests/{binary}.rs"), *crate.glob(f"tests/{binary}/**/*.rs")]
+
+
+def tests(crate: Path, binary: str | None) -> set[str]:
+    """`module::test` for each test, where the module is its file's name: enough for a filter to match."""
+    names = set()
+    for source in sources(crate, binary):
+        path = source.relative_to(crate).with_suffix("").parts
+        module = "::".join(part for part in path[1:] if part not in ("lib", "mod", "main", "tests", binary))
+        names |= {f"{module}::{name}" for name in TEST.findall(source.read_text())}
+    return names
+
+
+def problem(command: str, known: dict[str, Path]) -> str | None:
+    words = command.split("--", 1)[0].split() if " -- " in command else command.split()
+    words = [word for word in words if word != "--release"]
+    crate, binary, filters = known.get(words[1]), None, []
+    if crate is None:
+        return f"no crate {words[1]}"
+    rest = iter(words[2:])
+    for word in rest:
+        if word == "--test":
+            binary = next(rest)
+        elif not word.startswith("-"):
+            filters.append(word)
+    found = tests(crate, binary)
+    if binary is not None and not found:
+        return f"no tests in {words[1]}/tests/{binary}"
+    missing = [name for name in filters if not any(name in test for test in found)]
+    return f"no test matches {', '.join(missing)}" if missing else None
+
+
+def main() -> int:
+    commands = COMMAND.findall((DOCS / "testing.md").read_text())
+    known = crates()
+    problems = [(command, why) for command in commands if (why := problem(command.strip(), known))]
+    for command, why in problems:
+        print(f"docs/testing.md: cargo test {command.strip()}: {why}")
+    print(f"{len(commands)} commands, {len(problems)} of them name what is not there")
+    return 1 if problems or not commands else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
