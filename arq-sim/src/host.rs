@@ -87,6 +87,8 @@ pub struct Conn {
     pub(crate) armed: Option<(Instant, TimerKind)>,
     pub(crate) app_armed: Option<Duration>,
     pub(crate) watch: TimerWatch,
+    /// Probe time-outs up to the last transmission.
+    pub(crate) ptos_seen: u64,
 }
 
 impl Conn {
@@ -101,6 +103,7 @@ impl Conn {
             armed: None,
             app_armed: None,
             watch: TimerWatch::default(),
+            ptos_seen: 0,
         }
     }
 

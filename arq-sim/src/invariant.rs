@@ -15,6 +15,8 @@ use crate::{host::Conn, Clock};
 const QUIET_TIMERS_PER_SECOND: u64 = 1_000;
 /// And for each datagram sent or received in that second.
 const TIMERS_PER_DATAGRAM: u64 = 4;
+/// What a transmission may hold beside chunks.
+const CONTROL_BYTES: u64 = 256;
 /// How often in a row timers may fire at the very same instant.
 const TIMERS_PER_INSTANT: u32 = 4;
 
@@ -61,27 +63,26 @@ fn bounded(what: &str, value: u64, bound: u64) -> Result<(), String> {
 /// Bytes in flight before a transmission.
 pub(crate) struct InFlight {
     bytes: u64,
-    probes: u64,
 }
 
 impl InFlight {
     pub(crate) fn of(conn: &Conn) -> Self {
-        let stats = conn.connection.stats();
-        Self { bytes: stats.in_flight_bytes, probes: stats.ptos }
+        Self { bytes: conn.connection.stats().in_flight_bytes }
     }
 
-    /// A transmission may fill the window, and overshoot it by less than one datagram.
-    pub(crate) fn check_after(&self, conn: &Conn) -> Result<(), String> {
+    /// A transmission may fill the window. Beyond it there may be pings and credit, and after a
+    /// probe time-out one full packet (RFC 9002 §7.5).
+    pub(crate) fn check_after(&self, conn: &mut Conn) -> Result<(), String> {
         let stats = conn.connection.stats();
-        let after = stats.in_flight_bytes;
+        let probed = stats.ptos != std::mem::replace(&mut conn.ptos_seen, stats.ptos);
+        // An empty window takes one packet, whatever its size.
         let mtu = u64::from(conn.config.mtu);
-        // A probe may be sent when the window is full (RFC 9002 §7.5).
-        let probes = 2 * mtu * u64::from(self.probes > 0);
-        let bound = stats.window_bytes + mtu + probes;
-        if after > self.bytes && after > bound {
+        let probe = if probed || self.bytes == 0 { mtu } else { 0 };
+        let bound = stats.window_bytes.max(self.bytes) + CONTROL_BYTES + probe;
+        if stats.in_flight_bytes > bound {
             return Err(format!(
-                "{after} bytes in flight where the window is {}",
-                stats.window_bytes
+                "{} bytes in flight after {}, where the window is {}",
+                stats.in_flight_bytes, self.bytes, stats.window_bytes
             ));
         }
         Ok(())

@@ -27,7 +27,9 @@
 
 mod app;
 mod clock;
+pub mod harness;
 mod host;
+pub mod hostile;
 mod invariant;
 mod log;
 mod pair;

@@ -47,7 +47,7 @@ impl Scenario {
             server: random_plan(&mut rng, bytes / 2),
             timer_lateness: if rng.bool() { Duration::ZERO } else { 3 * MS.mul_f64(rng.f64()) },
             segments: rng.usize(1..=16),
-            limit: Duration::from_secs(3_600),
+            limit: Duration::from_secs(1_200),
         }
     }
 }
@@ -70,8 +70,8 @@ fn random_config(rng: &mut Rng, scheme: Scheme) -> ConfigBuilder {
         congestion,
         mtu: pick(rng, &[576, 1_200, 1_452, 1_452, 9_000]),
         chunk_bytes: pick(rng, &[None, None, Some(512), Some(1_000)]),
-        lane_window_bytes: pick(rng, &[64 << 10, 256 << 10, 2 << 20]),
-        connection_window_bytes: pick(rng, &[64 << 10, 512 << 10, 8 << 20]),
+        lane_window_bytes: pick(rng, &[128 << 10, 512 << 10, 2 << 20]),
+        connection_window_bytes: pick(rng, &[128 << 10, 1 << 20, 8 << 20]),
         queue_bytes: pick(rng, &[1, 16 << 10, 256 << 10]),
         deadline: pick(rng, &[None, Some(20 * MS), Some(500 * MS)]),
         max_ack_delay: pick(rng, &[Duration::ZERO, MS, 5 * MS, 25 * MS]),

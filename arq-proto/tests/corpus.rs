@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Every input that a fuzzer ever found worth keeping, again; and random ones, for a machine without
+//! a fuzzer.
+
+mod common;
+
+use std::{fs, path::Path};
+
+use arq_sim::harness::{hostile_peer, packet_decode, reassembly};
+use fastrand::Rng;
+
+const TARGETS: [(&str, fn(&[u8])); 3] =
+    [("packet_decode", packet_decode), ("hostile_peer", hostile_peer), ("reassembly", reassembly)];
+
+#[test]
+fn the_corpus_breaks_nothing() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
+    for (name, target) in TARGETS {
+        let mut files: Vec<_> = fs::read_dir(root.join(name))
+            .unwrap_or_else(|error| panic!("{name}: {error}"))
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        files.sort();
+        assert!(!files.is_empty(), "{name} has no corpus");
+        for file in &files {
+            println!("{}", file.display());
+            target(&fs::read(file).unwrap());
+        }
+        println!("{name}: {} inputs", files.len());
+    }
+}
+
+#[test]
+fn random_inputs_break_nothing() {
+    for seed in common::seeds(300) {
+        let mut rng = Rng::with_seed(seed);
+        for (name, target) in TARGETS {
+            let mut bytes = vec![0; rng.usize(..4_000)];
+            rng.fill(&mut bytes);
+            println!("{name}, ARQ_SEED={seed}");
+            target(&bytes);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! A connection belongs to its ids, not to an address: who may move it, and who may not?
+
+use std::{net::SocketAddr, time::Duration};
+
+use arq_sim::{Datagram, Flow, Forged, Pair, Scenario, Verdict};
+
+use crate::common::{lossy, seeds, MS, SEC};
+
+fn address(n: u8) -> SocketAddr {
+    ([192, 0, 2, n], 5_000).into()
+}
+
+fn ticks() -> [Flow; 2] {
+    [Flow::reliable(5, 200, 300).every(20 * MS), Flow::reliable(6, 30_000, 20).every(300 * MS)]
+}
+
+#[test]
+fn a_client_that_gets_another_address_keeps_its_connection() {
+    for seed in seeds(30) {
+        let mut pair = Pair::new(&Scenario::new(seed).wire(lossy(0.10)).both_send(ticks()));
+        pair.run_to_connected(10 * SEC).unwrap_or_else(|halt| panic!("seed {seed}: {halt}"));
+        for n in 1..=3 {
+            pair.world.run_for(SEC).unwrap_or_else(|halt| panic!("seed {seed}: {halt}"));
+            let client = pair.client;
+            pair.world.rebind(client, address(n));
+        }
+        pair.run_to_delivery(30 * SEC).unwrap_or_else(|halt| {
+            panic!("seed {seed}: {halt}\n{}{}", pair.describe(), pair.world.log().ladder(30))
+        });
+        assert_eq!(pair.world.accepted(pair.server).len(), 1, "the same connection");
+        assert_eq!(pair.server_side().connection().remote(), address(3));
+    }
+}
+
+#[test]
+fn an_idle_client_that_moves_is_found_at_its_next_keep_alive() {
+    let mut pair = Pair::new(&Scenario::new(1));
+    pair.run_to_connected(SEC).unwrap();
+    pair.world.run_for(3 * SEC).unwrap();
+    let client = pair.client;
+    pair.world.rebind(client, address(1));
+    pair.world.run_for(3 * SEC).unwrap();
+    assert_eq!(pair.server_side().connection().remote(), address(1));
+}
+
+/// Somebody on the path sends copies of everything from an address of his own, ahead of the
+/// originals.
+#[test]
+fn copies_from_a_spoofed_address_redirect_nothing() {
+    for seed in seeds(20) {
+        let mut pair = Pair::new(&Scenario::new(seed).wire(lossy(0.05)).both_send(ticks()));
+        let spoofed = address(66);
+        let client = pair.world.address(pair.client);
+        pair.world.set_tap(move |_: Duration, seen: &Datagram, forged: &mut Vec<Forged>| {
+            if seen.from == client {
+                let bytes = seen.bytes.to_vec();
+                forged.push(Forged { from: spoofed, to: seen.to, after: MS, bytes });
+            }
+            Verdict::Pass
+        });
+        pair.run_to_delivery(60 * SEC).unwrap_or_else(|halt| {
+            panic!("seed {seed}: {halt}\n{}{}", pair.describe(), pair.world.log().ladder(30))
+        });
+        assert_eq!(pair.server_side().connection().remote(), client, "seed {seed}");
+        let exchange = pair.world.exchanged(pair.server, spoofed);
+        assert!(exchange.received_bytes > 0);
+        assert!(exchange.sent_bytes <= 3 * exchange.received_bytes, "{exchange:?}");
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! What does a best-effort lane promise? At most once, in order, and nothing older than its
+//! deadline.
+
+use std::time::Duration;
+
+use arq_proto::{Config, ConfigBuilder, Reliability};
+use arq_sim::{lane, Flow, Pair, Scenario, WireConfig};
+
+use crate::common::{lossy, MS, SEC};
+
+/// Sends 1,000 messages in 10 s and lets what is still under way arrive.
+fn send(scenario: Scenario, bytes: usize) -> Pair {
+    let flow = Flow::best_effort(4, bytes, 1_000).every(10 * MS);
+    let mut pair = Pair::new(&scenario.client_sends([flow]));
+    pair.run_to_delivery(30 * SEC).unwrap();
+    pair.world.run_for(2 * SEC).unwrap();
+    pair
+}
+
+fn delivered(pair: &Pair) -> u64 {
+    pair.server_side().app.inbox(lane(4, Reliability::BestEffort)).messages
+}
+
+fn with_deadline(deadline: Duration) -> ConfigBuilder {
+    ConfigBuilder { deadline: Some(deadline), ..Config::builder() }
+}
+
+#[test]
+fn loses_nothing_on_a_clean_wire() {
+    for bytes in [100, 10_000, 65_535] {
+        assert_eq!(delivered(&send(Scenario::new(1), bytes)), 1_000);
+    }
+}
+
+#[test]
+fn loses_what_the_wire_loses_and_never_repeats_it() {
+    let pair = send(Scenario::new(2).wire(lossy(0.10)), 100);
+    let share = delivered(&pair) as f64 / 1_000.0;
+    assert!((0.86..0.94).contains(&share), "{share}");
+    assert_eq!(pair.client_side().connection().stats().chunks_retransmitted, 0);
+}
+
+#[test]
+fn repairs_within_the_deadline() {
+    let pair = send(Scenario::new(3).wire(lossy(0.10)).config(with_deadline(500 * MS)), 5_000);
+    assert!(delivered(&pair) >= 998, "{}", delivered(&pair));
+}
+
+#[test]
+fn never_delivers_long_after_the_deadline() {
+    let dark = WireConfig { blackouts: vec![3 * SEC..6 * SEC], ..lossy(0.10) };
+    let pair = send(Scenario::new(4).wire(dark).config(with_deadline(100 * MS)), 3_000);
+    let inbox = pair.server_side().app.inbox(lane(4, Reliability::BestEffort));
+    assert!(inbox.messages >= 600, "{}", inbox.messages);
+    // The deadline at the sender, the hold at the receiver, and the way between them.
+    let worst = inbox.latencies.iter().max().unwrap();
+    assert!(*worst <= 2 * 100 * MS + 20 * MS, "{worst:?}");
+    assert!(pair.client_side().connection().stats().messages_expired > 200);
+}
+
+#[test]
+fn a_hole_holds_nobody_else() {
+    // Reliable messages beside it do not notice that a best-effort lane loses all it sends.
+    let scenario = Scenario::new(5).wire(lossy(0.10)).client_sends([
+        Flow::best_effort(0, 20_000, 200).every(5 * MS),
+        Flow::reliable(4, 200, 200).every(5 * MS),
+    ]);
+    let mut pair = Pair::new(&scenario);
+    pair.run_to_delivery(10 * SEC).unwrap();
+}

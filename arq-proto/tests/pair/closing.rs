@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! How does a connection end, and does the other side learn of it?
+
+use arq_proto::{Config, ConfigBuilder, ConnectionError, SendError};
+use arq_sim::{Flow, Pair, Scenario};
+use bytes::Bytes;
+
+use crate::common::{lossy, seeds, MS, SEC};
+
+fn patient() -> ConfigBuilder {
+    ConfigBuilder { linger: 10 * SEC, ..Config::builder() }
+}
+
+fn both_closed(pair: &Pair) -> bool {
+    pair.client_side().closed.is_some() && pair.server_side().closed.is_some()
+}
+
+#[test]
+fn an_orderly_close_delivers_all_that_was_accepted() {
+    for seed in seeds(50) {
+        let flows = [Flow::reliable(5, 20_000, 10), Flow::reliable(1, 10, 10)];
+        let scenario = Scenario::new(seed).wire(lossy(0.25)).config(patient()).client_sends(flows);
+        let mut pair = Pair::new(&scenario);
+        pair.run(10 * SEC, |pair| pair.is_connected() && pair.client_side().app.has_sent_all())
+            .unwrap_or_else(|halt| panic!("seed {seed}: {halt}"));
+        let id = pair.conn;
+        pair.world.with_conn(id, |clock, connection, _| {
+            connection.finish(clock.now());
+            let lane = arq_sim::lane(5, arq_proto::Reliability::Reliable);
+            let late = connection.send(clock.now(), lane, Bytes::from_static(b"too late"));
+            assert_eq!(late, Err(SendError::Closed));
+        });
+        pair.run(30 * SEC, both_closed).unwrap_or_else(|halt| {
+            panic!("seed {seed}: {halt}\n{}{}", pair.describe(), pair.world.log().ladder(30))
+        });
+        assert!(pair.all_delivered(), "seed {seed}: {}", pair.describe());
+        assert_eq!(pair.client_side().error(), Some(&ConnectionError::LocallyClosed));
+        assert!(
+            matches!(
+                pair.server_side().error(),
+                // A RESET answers the server when every CLOSE was lost.
+                Some(ConnectionError::PeerClosed(_) | ConnectionError::PeerLostState)
+            ),
+            "seed {seed}: {:?}",
+            pair.server_side().error()
+        );
+    }
+}
+
+#[test]
+fn an_orderly_close_takes_no_longer_than_linger() {
+    let config = ConfigBuilder { linger: 500 * MS, ..Config::builder() };
+    let scenario = Scenario::new(1).config(config).client_sends([Flow::reliable(5, 60_000, 10)]);
+    let mut pair = Pair::new(&scenario);
+    pair.run_to_connected(SEC).unwrap();
+    let server = pair.server;
+    pair.world.vanish(server);
+    let id = pair.conn;
+    pair.world.with_conn(id, |clock, connection, _| connection.finish(clock.now()));
+    let took = pair.run(30 * SEC, |pair| pair.client_side().closed.is_some()).unwrap();
+    assert!(took <= 600 * MS, "{took:?}");
+}
+
+#[test]
+fn an_abrupt_close_tells_the_peer_why() {
+    let scenario = Scenario::new(2).both_send([Flow::reliable(5, 60_000, 100)]);
+    let mut pair = Pair::new(&scenario);
+    pair.run_to_connected(SEC).unwrap();
+    pair.world.run_for(30 * MS).unwrap();
+    let id = pair.conn;
+    pair.world.with_conn(id, |clock, connection, _| connection.close(clock.now(), "enough"));
+    assert_eq!(pair.client_side().error(), Some(&ConnectionError::LocallyClosed));
+    let took = pair.run(SEC, both_closed).unwrap();
+    assert_eq!(took, 10 * MS, "one way");
+    assert_eq!(pair.server_side().error(), Some(&ConnectionError::PeerClosed("enough".into())));
+}
+
+#[test]
+fn an_abrupt_close_reaches_the_peer_through_loss() {
+    let mut slow = 0;
+    for seed in seeds(200) {
+        let scenario =
+            Scenario::new(seed).wire(lossy(0.25)).both_send([Flow::reliable(5, 60_000, 100)]);
+        let mut pair = Pair::new(&scenario);
+        pair.run_to_connected(10 * SEC).unwrap_or_else(|halt| panic!("seed {seed}: {halt}"));
+        let id = pair.conn;
+        pair.world.with_conn(id, |clock, connection, _| connection.close(clock.now(), "enough"));
+        let took = pair
+            .run(30 * SEC, both_closed)
+            .unwrap_or_else(|halt| panic!("seed {seed}: {halt}\n{}", pair.describe()));
+        slow += usize::from(took > 2 * SEC);
+    }
+    assert!(slow <= 2, "{slow} peers learnt of it after more than two seconds");
+}
+
+#[test]
+fn both_sides_may_close_at_once() {
+    for seed in seeds(50) {
+        let scenario =
+            Scenario::new(seed).wire(lossy(0.25)).both_send([Flow::reliable(5, 6_000, 10)]);
+        let mut pair = Pair::new(&scenario);
+        pair.run_to_delivery(30 * SEC).unwrap_or_else(|halt| panic!("seed {seed}: {halt}"));
+        for id in [pair.conn, pair.accepted().unwrap()] {
+            pair.world.with_conn(id, |clock, connection, _| connection.finish(clock.now()));
+        }
+        pair.run(30 * SEC, both_closed).unwrap_or_else(|halt| panic!("seed {seed}: {halt}"));
+    }
+}
+
+#[test]
+fn a_closed_connection_is_forgotten_soon() {
+    let mut pair = Pair::new(&Scenario::new(3).wire(lossy(0.25)));
+    pair.run_to_connected(10 * SEC).unwrap();
+    let id = pair.conn;
+    pair.world.with_conn(id, |clock, connection, _| connection.finish(clock.now()));
+    pair.run(20 * SEC, |pair| {
+        pair.client_side().connection().is_drained() && pair.server_side().connection().is_drained()
+    })
+    .unwrap();
+}
+
+#[test]
+fn what_arrived_before_the_end_can_be_read_after_it() {
+    let mut scenario = Scenario::new(4).client_sends([Flow::reliable(5, 1_000, 50)]);
+    scenario.server.reading = arq_sim::Reading::Never;
+    let mut pair = Pair::new(&scenario);
+    pair.run(SEC, |pair| pair.is_connected() && pair.client_side().app.has_sent_all()).unwrap();
+    let id = pair.conn;
+    pair.world.with_conn(id, |clock, connection, _| connection.finish(clock.now()));
+    pair.run(10 * SEC, both_closed).unwrap();
+    let lane = arq_sim::lane(5, arq_proto::Reliability::Reliable);
+    let server = pair.accepted().unwrap();
+    let read = pair.world.with_conn(server, |clock, connection, _| {
+        std::iter::from_fn(|| connection.recv(clock.now(), lane)).count()
+    });
+    assert_eq!(read, 50);
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Two ends and what lies between them, one question per test. `ARQ_SEED=n` repeats one seed.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod addresses;
+mod best_effort;
+mod closing;
+mod delivery;
+mod handshake;
+mod peers;
+mod pressure;
+mod schemes;
+mod timing;

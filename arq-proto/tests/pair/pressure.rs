@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! What happens when the application or the path is slower than the sender?
+
+use std::time::Duration;
+
+use arq_proto::{Config, ConfigBuilder, LaneId, Reliability};
+use arq_sim::{lane, AppPlan, Bottleneck, Flow, Pair, Reading, Scenario, WireConfig};
+
+use crate::common::{lossy, MS, SEC};
+
+const BULK: u8 = 5;
+
+fn bulk_lane() -> LaneId {
+    lane(BULK, Reliability::Reliable)
+}
+
+/// Ten megabits per second with a queue of 50 ms.
+fn slow_path() -> WireConfig {
+    let bottleneck = Bottleneck { rate_bps: 10_000_000, queue_bytes: 62_500 };
+    WireConfig { bottleneck: Some(bottleneck), ..WireConfig::with_delay(10 * MS) }
+}
+
+#[test]
+fn a_reader_that_stops_stops_the_sender_and_loses_nothing() {
+    let mut scenario =
+        Scenario::new(1).wire(lossy(0.05)).client_sends([Flow::reliable(BULK, 10_000, 1_000)]);
+    scenario.server = AppPlan { reading: Reading::Never, ..AppPlan::default() };
+    let mut pair = Pair::new(&scenario);
+    pair.run_to_connected(10 * SEC).unwrap();
+    pair.world.run_for(30 * SEC).unwrap();
+    let config = Config::builder();
+    let accepted = pair.client_side().app.bytes_accepted();
+    // The receiver's window, and what the sender's lane takes before it is sent.
+    let bound = u64::from(config.lane_window_bytes) + u64::from(config.queue_bytes) + 65_535;
+    assert!(accepted <= bound, "{accepted} bytes accepted, {bound} are bearable");
+    assert!(accepted >= bound / 2, "the window is used: {accepted}");
+    assert_eq!(pair.client_side().closed, None, "a slow reader is no reason to end");
+
+    let server = pair.accepted().unwrap();
+    pair.world.with_conn(server, |_, _, app| app.set_reading(Reading::AtOnce));
+    pair.run_to_delivery(60 * SEC).unwrap();
+}
+
+#[test]
+fn a_slow_reader_slows_the_sender_down() {
+    let mut scenario =
+        Scenario::new(2).client_sends([Flow::reliable(BULK, 10_000, 1_000)]).within(30 * SEC);
+    // A megabyte per second.
+    scenario.server = AppPlan { reading: Reading::Every(10 * MS), ..AppPlan::default() };
+    let report = crate::common::run(&scenario);
+    assert!(report.transfer >= 9_900 * MS, "{:?}", report.transfer);
+}
+
+#[test]
+fn a_lane_that_is_not_read_holds_no_other() {
+    let mut scenario = Scenario::new(3)
+        .wire(lossy(0.05))
+        .client_sends([Flow::reliable(BULK, 10_000, 1_000), Flow::reliable(BULK + 1, 1_000, 500)]);
+    scenario.server = AppPlan { reading: Reading::AllBut(bulk_lane()), ..AppPlan::default() };
+    let mut pair = Pair::new(&scenario);
+    let other = lane(BULK + 1, Reliability::Reliable);
+    pair.run(30 * SEC, |pair| {
+        pair.accepted().is_some() && pair.server_side().app.inbox(other).messages == 500
+    })
+    .unwrap();
+}
+
+#[test]
+fn nothing_stale_hides_in_the_lane() {
+    // The path takes a tenth of what the application offers.
+    let scenario = Scenario::new(4)
+        .wire(slow_path())
+        .client_sends([Flow::reliable(BULK, 10_000, 200).every(MS)]);
+    let mut pair = Pair::new(&scenario);
+    pair.run_to_connected(SEC).unwrap();
+    let age = Config::builder().queue_age;
+    while pair.run(100 * MS, Pair::all_delivered).is_err() {
+        let stats = pair.client_side().connection().stats();
+        // A lane takes one more message just before the oldest reaches that age, and what it holds
+        // then has to leave through the bottleneck: 256 KiB at 10 Mb/s.
+        assert!(stats.queue_age <= age + 300 * MS, "{:?}", stats.queue_age);
+    }
+}
+
+#[test]
+fn low_priorities_starve_for_a_bounded_time() {
+    let scenario = Scenario::new(5).wire(slow_path()).client_sends([
+        // Ten seconds of traffic more urgent than the rest.
+        Flow::reliable(0, 60_000, 200),
+        Flow::reliable(7, 500, 20),
+    ]);
+    let mut pair = Pair::new(&scenario);
+    let low = lane(7, Reliability::Reliable);
+    let took = pair
+        .run(60 * SEC, |pair| {
+            pair.accepted().is_some() && pair.server_side().app.inbox(low).messages == 20
+        })
+        .unwrap();
+    assert!(took < 5 * SEC, "20 small messages took {took:?} beside urgent traffic");
+}
+
+#[test]
+fn an_urgent_message_does_not_wait_for_bulk() {
+    let beacon = || Flow::reliable(1, 300, 300).every(20 * MS);
+    let config = ConfigBuilder {
+        // Twice the bandwidth-delay product: the queue below belongs to the path, not to us.
+        congestion: arq_proto::CongestionConfig::Constant { window_bytes: 50_000 },
+        ..Config::builder()
+    };
+    let p99 = |flows: Vec<Flow>| {
+        let scenario =
+            Scenario::new(6).wire(slow_path()).config(config.clone()).client_sends(flows);
+        let mut pair = Pair::new(&scenario);
+        pair.run_to_delivery(60 * SEC).unwrap();
+        let mut latencies =
+            pair.server_side().app.inbox(lane(1, Reliability::Reliable)).latencies.clone();
+        latencies.sort_unstable();
+        latencies[latencies.len() * 99 / 100]
+    };
+    let alone = p99(vec![beacon()]);
+    let beside = p99(vec![beacon(), Flow::reliable(BULK, 100_000 / 2, 150)]);
+    // Half of the window waits in the path's queue, 20 ms at 10 Mb/s.
+    assert!(alone < 15 * MS, "{alone:?}");
+    assert!(beside < alone + Duration::from_millis(45), "{beside:?} beside bulk, {alone:?} alone");
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Do the textbook schemes behave as the textbook says?
+
+use std::time::Duration;
+
+use arq_proto::{Config, ConfigBuilder, CongestionConfig, Scheme};
+use arq_sim::{Flow, Report, Scenario, WireConfig};
+
+use crate::common::{lossy, run, run_seeds, MS, SEC};
+
+const SCHEMES: [Scheme; 3] = [Scheme::StopAndWait, Scheme::GoBackN, Scheme::SelectiveRepeat];
+
+fn transfer(scheme: Scheme, wire: WireConfig, seed: u64) -> Scenario {
+    Scenario::new(seed)
+        .wire(wire)
+        .config(Config::builder().scheme(scheme))
+        .both_send([Flow::reliable(2, 10_000, 10), Flow::reliable(5, 100, 20)])
+        .within(300 * SEC)
+}
+
+#[test]
+fn all_deliver_under_loss_and_reordering() {
+    for scheme in SCHEMES {
+        run_seeds(10, |seed| transfer(scheme, lossy(0.25), seed));
+        let shuffled = WireConfig {
+            reorder: 0.5,
+            hold_back: 20 * MS,
+            duplicate: 1.0,
+            ..WireConfig::with_delay(10 * MS)
+        };
+        run_seeds(10, |seed| transfer(scheme, shuffled.clone(), seed));
+    }
+}
+
+#[test]
+fn both_controllers_deliver() {
+    for congestion in [CongestionConfig::Aimd, CongestionConfig::Constant { window_bytes: 20_000 }]
+    {
+        let config = ConfigBuilder { congestion, ..Config::builder() };
+        run_seeds(10, |seed| {
+            Scenario::new(seed)
+                .wire(lossy(0.10))
+                .config(config.clone())
+                .both_send([Flow::reliable(2, 50_000, 20)])
+        });
+    }
+}
+
+#[test]
+fn stop_and_wait_sends_one_packet_per_round_trip() {
+    let wire = WireConfig::with_delay(10 * MS);
+    let config = Config::builder().scheme(Scheme::StopAndWait);
+    let scenario =
+        Scenario::new(0).wire(wire).config(config).client_sends([Flow::reliable(5, 60_000, 1)]);
+    let report = run(&scenario);
+    // At least 51 packets of at most 1,200 bytes, each answered before the next.
+    assert!(report.transfer >= 50 * 20 * MS, "{:?}", report.transfer);
+}
+
+#[test]
+fn each_scheme_is_faster_than_the_one_before_it() {
+    let at = |scheme| -> (Duration, Report) {
+        let flows = [Flow::reliable(5, 50_000, 10)];
+        let scenario = Scenario::new(3)
+            .wire(lossy(0.05))
+            .config(Config::builder().scheme(scheme))
+            .client_sends(flows)
+            .within(300 * SEC);
+        let report = run(&scenario);
+        (report.transfer, report)
+    };
+    let [(wait, _), (back, back_report), (selective, selective_report)] = SCHEMES.map(at);
+    assert!(selective < back && back < wait, "{selective:?} {back:?} {wait:?}");
+    let repeated = |report: &Report| report.client_stats.chunks_retransmitted;
+    assert!(repeated(&selective_report) * 2 < repeated(&back_report), "go-back-N repeats more");
+}

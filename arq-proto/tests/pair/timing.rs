@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! How soon is a loss repaired, and how quiet is a connection with nothing to do?
+
+use std::time::Duration;
+
+use arq_proto::TimerKind;
+use arq_sim::{Datagram, Flow, Forged, Pair, Scenario, Verdict};
+
+use crate::common::{lossy, run_seeds, MS, SEC};
+
+/// Takes away the `nth` datagram (from 0) of a message, after others have shown how long a round
+/// trip takes.
+fn losing(nth: usize, seed: u64, bytes: usize) -> Pair {
+    let mut pair =
+        Pair::new(&Scenario::new(seed).client_sends([Flow::reliable(6, 100, 20).every(50 * MS)]));
+    pair.run_to_delivery(5 * SEC).unwrap();
+    pair.world.run_for(100 * MS).unwrap();
+    let client = pair.world.address(pair.client);
+    let mut count = 0;
+    pair.world.set_tap(move |_: Duration, seen: &Datagram, _: &mut Vec<Forged>| {
+        let mine = seen.from == client;
+        count += usize::from(mine);
+        if mine && count == nth + 1 {
+            Verdict::Withhold
+        } else {
+            Verdict::Pass
+        }
+    });
+    let id = pair.conn;
+    pair.world.with_conn(id, |clock, _, app| {
+        app.add_flow(clock.offset(), Flow::reliable(5, bytes, 1));
+    });
+    let read = |pair: &Pair| pair.server_side().app.messages_read() == 21;
+    pair.run(10 * SEC, read).unwrap();
+    pair
+}
+
+fn worst(pair: &Pair) -> Duration {
+    let lane = arq_sim::lane(5, arq_proto::Reliability::Reliable);
+    *pair.server_side().app.inbox(lane).latencies.iter().max().unwrap()
+}
+
+#[test]
+fn a_lost_tail_is_repaired_within_two_and_a_half_round_trips() {
+    // A message of ten packets without its last one, then a message of a single packet.
+    for (nth, bytes) in [(9, 11_000), (0, 100)] {
+        let pair = losing(nth, 1, bytes);
+        // The probe after a round trip and four times its variation, and half of one to get there.
+        assert!(worst(&pair) <= 50 * MS, "{:?}", worst(&pair));
+    }
+}
+
+#[test]
+fn a_lost_packet_in_the_middle_is_repaired_after_one_round_trip() {
+    let pair = losing(3, 2, 50_000);
+    // There, back with the gap, there again; and the reordering window.
+    assert!(worst(&pair) <= 36 * MS, "{:?}", worst(&pair));
+    assert_eq!(pair.client_side().connection().stats().ptos, 0);
+}
+
+#[test]
+fn an_idle_connection_wakes_for_its_keep_alive_only() {
+    let mut pair = Pair::new(&Scenario::new(3).both_send([Flow::reliable(5, 10_000, 5)]));
+    pair.run_to_delivery(5 * SEC).unwrap();
+    pair.world.run_for(5 * SEC).unwrap();
+    let fired = |pair: &Pair| {
+        (pair.client_side().timers_fired().clone(), pair.server_side().timers_fired().clone())
+    };
+    let before = fired(&pair);
+    pair.world.run_for(60 * SEC).unwrap();
+    let after = fired(&pair);
+    for (before, after) in [(before.0, after.0), (before.1, after.1)] {
+        for (kind, count) in after {
+            let fired = count - before.get(&kind).copied().unwrap_or(0);
+            let allowed = if kind == TimerKind::KeepAlive { 61 } else { 0 };
+            assert!(fired <= allowed, "{kind:?} fired {fired} times in a minute");
+        }
+    }
+}
+
+#[test]
+fn an_idle_connection_is_quiet_on_the_wire() {
+    let mut pair = Pair::new(&Scenario::new(4));
+    pair.run_to_connected(SEC).unwrap();
+    pair.world.run_for(5 * SEC).unwrap();
+    let before = pair.world.log().total();
+    pair.world.run_for(60 * SEC).unwrap();
+    let packets = pair.world.log().total() - before;
+    // A question and an answer per second and side at most.
+    assert!(packets <= 4 * 61, "{packets} datagrams in a minute");
+}
+
+#[test]
+fn a_round_trip_estimate_is_right() {
+    for report in run_seeds(10, |seed| {
+        Scenario::new(seed).wire(lossy(0.10)).both_send([Flow::reliable(5, 10_000, 50)])
+    }) {
+        for stats in [report.client_stats, report.server_stats] {
+            assert!((20 * MS..26 * MS).contains(&stats.srtt), "{:?}", stats.srtt);
+            assert!((20 * MS..21 * MS).contains(&stats.min_rtt), "{:?}", stats.min_rtt);
+            let loss = stats.loss.as_f64();
+            assert!((0.02..0.35).contains(&loss), "{loss}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! A connection under a peer that sends, replays and forges what it likes, and an application that
+//! does something now and then.
+
+use std::{net::SocketAddr, time::Duration};
+
+use arbitrary::{Arbitrary, Unstructured};
+use arq_proto::Config;
+use bytes::Bytes;
+
+use super::{
+    frames::{lane_of, FrameOp},
+    Victim,
+};
+use crate::hostile::{data_packet, sealed};
+
+/// Operations per input: enough to reach any state, few enough to stay fast.
+const MAX_OPERATIONS: usize = 200;
+
+static MESSAGE: [u8; 65_535] = [7; 65_535];
+
+/// One thing that happens.
+#[derive(Debug, Clone, Arbitrary)]
+pub enum Operation {
+    /// The peer sends frames.
+    Frames {
+        /// Packet numbers left out before.
+        skip: u8,
+        /// The span of interest that it names.
+        span: u16,
+        /// Asks for an acknowledgement at once.
+        ack_now: bool,
+        /// The frames.
+        frames: Vec<FrameOp>,
+    },
+    /// The peer uses an old number again.
+    OldNumber(u8, Vec<FrameOp>),
+    /// The peer moves, or somebody else knows its packets.
+    Elsewhere(u8, Vec<FrameOp>),
+    /// The peer acknowledges everything.
+    AckAll,
+    /// Any bytes from the peer.
+    Bytes(Vec<u8>),
+    /// Any bytes with a valid tag.
+    Sealed(Vec<u8>),
+    /// Any bytes from somewhere.
+    Stranger(u8, Vec<u8>),
+    /// Time passes.
+    Sleep(u16),
+    /// The application sends.
+    Send(u8, u16),
+    /// The application reads.
+    Recv(u8),
+    /// The application closes.
+    Finish,
+    /// The application closes at once.
+    Close,
+}
+
+/// Runs the operations that the bytes stand for.
+///
+/// # Panics
+/// A rule is broken.
+pub fn hostile_peer(data: &[u8]) {
+    let mut input = Unstructured::new(data);
+    let mut config = Config::builder();
+    config.reorder = input.arbitrary().unwrap_or(true);
+    config.deadline = input.ratio(1, 2).unwrap_or(false).then_some(Duration::from_millis(50));
+    let mut victim = Victim::new(config.build().expect("the configuration is valid"));
+    for _ in 0..MAX_OPERATIONS {
+        if input.is_empty() {
+            break;
+        }
+        let Ok(operation) = Operation::arbitrary(&mut input) else { break };
+        apply(&mut victim, operation);
+    }
+    // Whatever was done to it, it comes to an end, or lives on, without a storm of timers.
+    victim.sleep(Duration::from_secs(30));
+}
+
+fn apply(victim: &mut Victim, operation: Operation) {
+    match operation {
+        Operation::Frames { skip, span, ack_now, frames } => {
+            let at = victim.next_packet(skip);
+            let bytes = data_packet(at, span.into(), ack_now, &encoded(victim, &frames));
+            victim.datagram(victim.peer(), &bytes);
+        }
+        Operation::OldNumber(back, frames) => {
+            let mut at = victim.next_packet(0);
+            at.number = at.number.wrapping_sub(back.into());
+            let bytes = data_packet(at, 0, true, &encoded(victim, &frames));
+            victim.datagram(victim.peer(), &bytes);
+        }
+        Operation::Elsewhere(n, frames) => {
+            let at = victim.next_packet(0);
+            let bytes = data_packet(at, 0, true, &encoded(victim, &frames));
+            victim.datagram(stranger(n), &bytes);
+        }
+        Operation::AckAll => {
+            let ack = FrameOp::AckRanges { below: 0, delay: 0, ranges: Vec::new() };
+            victim.frames(&encoded(victim, &[ack]));
+        }
+        Operation::Bytes(bytes) => victim.datagram(victim.peer(), &bytes),
+        Operation::Sealed(bytes) => victim.datagram(victim.peer(), &sealed(&bytes)),
+        Operation::Stranger(n, bytes) => victim.datagram(stranger(n), &sealed(&bytes)),
+        Operation::Sleep(millis) => victim.sleep(Duration::from_millis(millis.into())),
+        Operation::Send(lane, len) => {
+            let message = Bytes::from_static(&MESSAGE[..usize::from(len)]);
+            // A refusal is an answer like any other.
+            let _ = victim.with_connection(|now, conn| conn.send(now, lane_of(lane), message));
+        }
+        Operation::Recv(lane) => {
+            victim.with_connection(|now, conn| while conn.recv(now, lane_of(lane)).is_some() {});
+        }
+        Operation::Finish => victim.with_connection(|now, conn| conn.finish(now)),
+        Operation::Close => victim.with_connection(|now, conn| conn.close(now, "closed")),
+    }
+}
+
+fn stranger(n: u8) -> SocketAddr {
+    ([192, 0, 2, n], 9).into()
+}
+
+fn encoded(victim: &Victim, frames: &[FrameOp]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for frame in frames {
+        frame.encode(victim.newest(), &mut out);
+    }
+    out
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! An endpoint with one established connection, whose peer does as it likes.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use arq_proto::{
+    Config, Connection, ConnectionHandle, Endpoint, EndpointConfig, LaneId, Reliability, Routed,
+};
+
+use crate::{
+    hostile::{data_packet, sight, Sighting},
+    Clock, Exchange,
+};
+
+/// No input makes a well-behaved connection send or say more than this.
+const MAX_ANSWERS: usize = 10_000;
+/// Bytes that may go to an address for each that came from it, until it is validated
+/// (RFC 9000 §8.1).
+pub const AMPLIFICATION: u64 = 3;
+
+/// The victim, and what its peer knows.
+pub struct Victim {
+    now: Instant,
+    endpoint: Endpoint,
+    handle: ConnectionHandle,
+    connection: Connection,
+    config: Config,
+    /// Where the peer did its handshake.
+    peer: SocketAddr,
+    /// The peer's next packet.
+    next: Sighting,
+    /// The newest packet number seen from the victim.
+    newest: u64,
+    exchanged: BTreeMap<SocketAddr, Exchange>,
+}
+
+impl Victim {
+    /// A connection after an honest handshake.
+    ///
+    /// # Panics
+    /// The handshake fails.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let now = Clock::new().now();
+        let (peer, own): (SocketAddr, SocketAddr) =
+            (([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 2).into());
+        let accept = EndpointConfig { accept: Some(config.clone()), ..EndpointConfig::default() };
+        let mut endpoint = Endpoint::new(accept, [1; 32], now);
+        let mut client_endpoint = Endpoint::new(EndpointConfig::default(), [2; 32], now);
+        let (_, mut client) = client_endpoint.connect(now, own, config.clone());
+        let (mut wire, mut reply) = (Vec::new(), Vec::new());
+        for _ in 0..10 {
+            wire.clear();
+            if client.poll_transmit(now, &mut wire, 1).is_none() {
+                break;
+            }
+            match endpoint.route(now, peer, &wire, &mut reply) {
+                Routed::Reply => client.handle_datagram(now, own, &reply),
+                Routed::Accepted { handle, mut connection, .. } => {
+                    connection.handle_datagram(now, peer, &wire);
+                    let seen = sight(&wire).expect("the client sent a data packet");
+                    let next = Sighting { number: seen.number + 1, ..seen };
+                    let mut victim = Self {
+                        now,
+                        endpoint,
+                        handle,
+                        connection: *connection,
+                        config,
+                        peer,
+                        next,
+                        newest: 0,
+                        exchanged: BTreeMap::new(),
+                    };
+                    victim.drive();
+                    return victim;
+                }
+                Routed::Connection(_) | Routed::Dropped => {}
+            }
+        }
+        panic!("the handshake failed");
+    }
+
+    /// The connection.
+    #[must_use]
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// The endpoint.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The address of the peer's handshake.
+    #[must_use]
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// The newest packet number that the peer has seen.
+    #[must_use]
+    pub fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    /// The virtual time.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The packet after the peer's last, `skip` numbers further on.
+    pub fn next_packet(&mut self, skip: u8) -> Sighting {
+        let mut at = self.next;
+        at.number = at.number.wrapping_add(skip.into());
+        self.next.number = at.number.wrapping_add(1);
+        at
+    }
+
+    /// A well-formed packet with these frames from the peer.
+    pub fn frames(&mut self, frames: &[u8]) {
+        let at = self.next_packet(0);
+        self.datagram(self.peer, &data_packet(at, 0, true, frames));
+    }
+
+    /// Any datagram from anywhere.
+    pub fn datagram(&mut self, from: SocketAddr, bytes: &[u8]) {
+        let mut reply = Vec::new();
+        self.exchanged.entry(from).or_default().received_bytes += bytes.len() as u64;
+        match self.endpoint.route(self.now, from, bytes, &mut reply) {
+            Routed::Reply => self.count_sent(from, reply.len()),
+            Routed::Connection(handle) if handle == self.handle => {
+                self.connection.handle_datagram(self.now, from, bytes);
+            }
+            // Connections that an attacker opens beside the first are not driven.
+            Routed::Accepted { handle, .. } => self.endpoint.remove(handle),
+            Routed::Connection(_) | Routed::Dropped => {}
+        }
+        self.drive();
+    }
+
+    /// Uses the connection as its application would.
+    pub fn with_connection<T>(&mut self, action: impl FnOnce(Instant, &mut Connection) -> T) -> T {
+        let result = action(self.now, &mut self.connection);
+        self.drive();
+        result
+    }
+
+    /// Lets time pass, with all timers that are due.
+    ///
+    /// # Panics
+    /// A timer does not move forward.
+    pub fn sleep(&mut self, time: Duration) {
+        let end = self.now + time;
+        let mut fired = 0;
+        while let Some((at, kind)) = self.connection.poll_timeout().filter(|(at, _)| *at <= end) {
+            self.now = self.now.max(at);
+            self.connection.handle_timeout(self.now);
+            self.drive();
+            fired += 1;
+            assert!(fired < MAX_ANSWERS, "{kind:?} fires without end");
+        }
+        self.now = end;
+    }
+
+    /// Takes events and datagrams, and checks the rules.
+    fn drive(&mut self) {
+        let mut count = 0;
+        while self.connection.poll_event().is_some() {
+            count += 1;
+            assert!(count < MAX_ANSWERS, "events never end");
+        }
+        let mut buf = Vec::new();
+        while let Some(transmit) = self.connection.poll_transmit(self.now, &mut buf, 4) {
+            assert!(transmit.size == buf.len() && transmit.segment_size > 0, "{transmit:?}");
+            for datagram in buf.chunks(transmit.segment_size) {
+                assert!(datagram.len() <= usize::from(self.config.mtu), "{transmit:?}");
+                if let Some(seen) = sight(datagram) {
+                    self.newest = self.newest.max(seen.number.into());
+                }
+            }
+            self.count_sent(transmit.destination, buf.len());
+            buf.clear();
+            count += 1;
+            assert!(count < MAX_ANSWERS, "poll_transmit never ends");
+        }
+        self.check();
+    }
+
+    fn count_sent(&mut self, to: SocketAddr, bytes: usize) {
+        self.exchanged.entry(to).or_default().sent_bytes += bytes as u64;
+    }
+
+    fn check(&self) {
+        let stats = self.connection.stats();
+        let best_effort =
+            LaneId::all().filter(|lane| lane.reliability() == Reliability::BestEffort).count();
+        let bound = u64::from(self.config.connection_window_bytes)
+            + best_effort as u64 * u64::from(self.config.lane_window_bytes);
+        assert!(stats.receive_buffer_bytes <= bound, "{stats:?}");
+        let validated = [self.peer, self.connection.remote()];
+        for (address, exchange) in &self.exchanged {
+            assert!(
+                validated.contains(address)
+                    || exchange.sent_bytes <= AMPLIFICATION * exchange.received_bytes,
+                "{address}: {exchange:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! What can somebody make of packets who knows the format: copies, damaged ones, and forgeries whose
+//! integrity tag is right?
+
+use arq_proto::{
+    wire::{
+        cursor::Reader,
+        packet::{DataHeader, PacketKind},
+        protection::{seal, TAG_BYTES},
+    },
+    ConnectionId, PacketNumber,
+};
+use fastrand::Rng;
+
+use crate::wire::flip_bits;
+
+/// The longest datagram of random bytes.
+const MAX_NOISE_BYTES: usize = 2_000;
+
+/// What a data packet tells everybody who sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sighting {
+    /// The connection, as its receiver named it.
+    pub dcid: ConnectionId,
+    /// The truncated packet number.
+    pub number: u32,
+}
+
+/// Reads the header of a data packet; `None` for anything else.
+#[must_use]
+pub fn sight(datagram: &[u8]) -> Option<Sighting> {
+    let kind = PacketKind::of(*datagram.first()?).ok()?;
+    if !matches!(kind, PacketKind::Data { .. }) {
+        return None;
+    }
+    let header = DataHeader::decode(&mut Reader::new(datagram)).ok()?;
+    Some(Sighting { dcid: header.dcid, number: header.number })
+}
+
+/// A data packet with these frames and a valid tag.
+#[must_use]
+pub fn data_packet(at: Sighting, span: u64, ack_now: bool, frames: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(frames.len() + DataHeader::MAX_OVERHEAD);
+    DataHeader { dcid: at.dcid, ack_now, number: at.number, span, cookie: None }.encode(&mut out);
+    out.extend_from_slice(frames);
+    seal(PacketNumber(at.number.into()), &mut out, 0);
+    out
+}
+
+/// Appends a valid tag to any bytes.
+#[must_use]
+pub fn sealed(bytes: &[u8]) -> Vec<u8> {
+    let mut out = bytes.to_vec();
+    seal(PacketNumber(0), &mut out, 0);
+    out
+}
+
+/// Replaces the tag of a changed datagram by a valid one.
+#[must_use]
+pub fn resealed(datagram: &[u8]) -> Vec<u8> {
+    sealed(&datagram[..datagram.len().saturating_sub(TAG_BYTES)])
+}
+
+/// Random bytes, every other time with the first byte of a packet.
+#[must_use]
+pub fn noise(rng: &mut Rng) -> Vec<u8> {
+    let mut bytes = vec![0; rng.usize(..MAX_NOISE_BYTES)];
+    rng.fill(&mut bytes);
+    if let Some(first) = bytes.first_mut() {
+        if rng.bool() {
+            *first = 0xa0 | (*first & 0x0f);
+        }
+    }
+    bytes
+}
+
+/// A copy with one fault: flipped bits, cut short, made longer, or nothing of it (a replay).
+#[must_use]
+pub fn mangled(datagram: &[u8], rng: &mut Rng) -> Vec<u8> {
+    let mut bytes = datagram.to_vec();
+    match rng.u8(..4) {
+        0 => {}
+        1 => flip_bits(&mut bytes, rng),
+        2 => bytes.truncate(rng.usize(..=bytes.len())),
+        _ => {
+            let mut tail = vec![0; rng.usize(1..100)];
+            rng.fill(&mut tail);
+            bytes.extend(tail);
+        }
+    }
+    bytes
+}
