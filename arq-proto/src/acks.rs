@@ -38,6 +38,8 @@ pub(crate) struct AckManager {
     unacked: u64,
     deadline: Option<Instant>,
     due: bool,
+    /// A hole opened or closed since the last acknowledgement.
+    gap: bool,
     max_delay: Duration,
     /// Packets per acknowledgement, from the rate of arrival.
     every: u64,
@@ -50,12 +52,13 @@ pub(crate) struct AckManager {
 impl AckManager {
     pub(crate) fn new(max_delay: Duration, now: Instant) -> Self {
         Self {
-            received: RangeSet::with_capacity_limit(MAX_RANGES),
+            received: RangeSet::default(),
             floor: 0,
             largest: None,
             unacked: 0,
             deadline: None,
             due: false,
+            gap: false,
             max_delay,
             every: 1,
             round_start: now,
@@ -90,17 +93,20 @@ impl AckManager {
         let gap = self.changes_gaps(number.0);
         self.received.insert(number.0);
         self.floor = self.floor.max(floor.min(number.0));
+        // What is forgotten cannot be told from a duplicate any more.
+        self.floor = self.floor.max(self.received.trim(MAX_RANGES).unwrap_or(0));
         self.received.remove_below(self.floor);
         self.loss.record(false);
         if self.largest.map_or(true, |(largest, _)| largest < number.0) {
             self.largest = Some((number.0, now));
         }
+        self.gap |= gap;
         if ack == AckRequest::No {
             return;
         }
         self.count_round(now, rtt);
         self.unacked += 1;
-        if ack == AckRequest::Now || gap || self.unacked >= self.every {
+        if ack == AckRequest::Now || self.gap || self.unacked >= self.every {
             self.due = true;
         } else if self.deadline.is_none() {
             self.deadline = Some(now + (rtt / 8).min(self.max_delay));
@@ -158,6 +164,7 @@ impl AckManager {
         }
         self.unacked = 0;
         self.due = false;
+        self.gap = false;
         self.deadline = None;
         true
     }

@@ -68,8 +68,9 @@ pub struct ConfigBuilder {
     /// Receive credit of one reliable lane, in bytes, `128 KiB..=1 GiB`. Throughput of a lane is at
     /// most this per round trip; a stalled reader holds at most this.
     pub lane_window_bytes: u32,
-    /// Receive credit of all reliable lanes, in bytes, `128 KiB..=1 GiB`: the memory that a peer can
-    /// occupy.
+    /// Receive credit of all reliable lanes, in bytes, `128 KiB..=1 GiB`. A peer can occupy twice
+    /// this: once with reliable messages, once with best-effort ones. Below eight lane windows,
+    /// stalled readers of some priorities can hold up the others.
     pub connection_window_bytes: u32,
     /// Bytes that a lane takes before any of them is sent, `1..=1 GiB`. One message is always
     /// taken. More hides delay from the application.
@@ -108,7 +109,7 @@ impl Default for ConfigBuilder {
             window_packets: None,
             reorder: true,
             lane_window_bytes: 2 << 20,
-            connection_window_bytes: 8 << 20,
+            connection_window_bytes: 16 << 20,
             queue_bytes: 256 << 10,
             queue_age: Duration::from_millis(100),
             deadline: None,

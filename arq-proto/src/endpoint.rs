@@ -67,7 +67,8 @@ pub enum Routed {
         handle: ConnectionHandle,
         /// The connection.
         connection: Box<Connection>,
-        /// A connection of a peer that has restarted since: [`Connection::abandon`] it.
+        /// A connection of a peer that has restarted since: call [`Connection::replaced_from`]
+        /// with the address of this datagram.
         replaced: Option<ConnectionHandle>,
     },
     /// To nobody; send the reply back to where it came from.
@@ -160,7 +161,9 @@ impl Endpoint {
         let Some(known) = self.known.remove(&handle) else { return };
         self.by_local_cid.remove(&known.local_cid);
         if let Some(remote_cid) = known.remote_cid {
-            self.by_remote_cid.remove(&remote_cid);
+            if self.by_remote_cid.get(&remote_cid) == Some(&handle) {
+                self.by_remote_cid.remove(&remote_cid);
+            }
         }
         if let Some(peer) = known.accepted_from {
             if self.by_peer.get(&peer).is_some_and(|&(current, _)| current == handle) {
@@ -206,7 +209,10 @@ impl Endpoint {
                 Ok(Routed::Connection(handle))
             }
             (PacketKind::Challenge, Some(handle)) => {
-                self.learn_remote_cid(handle, Challenge::decode(datagram)?.scid);
+                let challenge = Challenge::decode(datagram)?;
+                if challenge.version == VERSION {
+                    self.learn_remote_cid(handle, challenge.scid);
+                }
                 Ok(Routed::Connection(handle))
             }
             (PacketKind::Reset, _) => {
@@ -312,7 +318,7 @@ impl Endpoint {
         self.next_handle += 1;
         self.by_local_cid.insert(known.local_cid, handle);
         if let Some(remote_cid) = known.remote_cid {
-            self.by_remote_cid.insert(remote_cid, handle);
+            self.by_remote_cid.entry(remote_cid).or_insert(handle);
         }
         self.known.insert(handle, known);
         handle
@@ -323,7 +329,7 @@ impl Endpoint {
         let Some(known) = self.known.get_mut(&handle) else { return };
         if known.remote_cid.is_none() {
             known.remote_cid = Some(id);
-            self.by_remote_cid.insert(id, handle);
+            self.by_remote_cid.entry(id).or_insert(handle);
         }
     }
 

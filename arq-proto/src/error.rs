@@ -70,9 +70,6 @@ pub enum Violation {
     /// The chunks of one message disagree on its length or chunk size (ARQ-MSG-4).
     #[error("chunks of one message disagree on its shape")]
     MessageShape,
-    /// A credit or floor went backwards (ARQ-FLW-3).
-    #[error("a monotonic value went backwards")]
-    Regression,
 }
 
 /// Why a message was not accepted by [`Connection::send`](crate::Connection::send).

@@ -15,6 +15,9 @@ const MIN_BURST_PACKETS: u64 = 10;
 /// The largest single send of segmentation offload.
 const MAX_BURST_BYTES: u64 = 64 << 10;
 
+/// Time must pass between two tries, however high the rate.
+const MIN_WAIT: Duration = Duration::from_micros(1);
+
 /// A token bucket in bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Pacer {
@@ -41,7 +44,7 @@ impl Pacer {
         }
         // Wake up for a burst, not for one packet.
         let wanted = (self.capacity / 2).max(self.mtu) - self.tokens;
-        Some(now + time_for(wanted, rate))
+        Some(now + time_for(wanted, rate).max(MIN_WAIT))
     }
 
     /// Takes the tokens of what was sent.

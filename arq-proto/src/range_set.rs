@@ -5,23 +5,13 @@
 use std::{collections::VecDeque, ops::RangeInclusive};
 
 /// A set of numbers kept as disjoint ranges in ascending order. New numbers mostly extend the last
-/// range, so inserting is O(1) there and O(log n) elsewhere (plus moving at most `capacity` items).
-///
-/// When the set would exceed its capacity it forgets its *lowest* range: the newest information is
-/// the one that the peer still needs.
-#[derive(Debug, Clone)]
+/// range, so inserting is O(1) there and O(log n) elsewhere (plus moving the ranges behind it).
+#[derive(Debug, Clone, Default)]
 pub struct RangeSet {
     ranges: VecDeque<(u64, u64)>,
-    capacity: usize,
 }
 
 impl RangeSet {
-    /// A set of at most `capacity` ranges.
-    #[must_use]
-    pub fn with_capacity_limit(capacity: usize) -> Self {
-        Self { ranges: VecDeque::new(), capacity: capacity.max(1) }
-    }
-
     /// Adds a number; `false` when it was there already.
     pub fn insert(&mut self, n: u64) -> bool {
         // The index of the first range that ends at or after n - 1: the one n may touch.
@@ -33,12 +23,7 @@ impl RangeSet {
                 self.join(at);
             }
             Some((start, end)) if n + 1 == start => self.ranges[at] = (n, end),
-            _ => {
-                self.ranges.insert(at, (n, n));
-                if self.ranges.len() > self.capacity {
-                    self.ranges.pop_front();
-                }
-            }
+            _ => self.ranges.insert(at, (n, n)),
         }
         true
     }
@@ -48,6 +33,14 @@ impl RangeSet {
     pub fn contains(&self, n: u64) -> bool {
         let at = self.ranges.partition_point(|&(_, end)| end < n);
         self.ranges.get(at).is_some_and(|&(start, _)| start <= n)
+    }
+
+    /// Forgets the lowest ranges until at most `most` are left: the newest information is the one
+    /// that the peer still needs. Tells the number below which everything is forgotten, if any is.
+    pub fn trim(&mut self, most: usize) -> Option<u64> {
+        let excess = self.ranges.len().saturating_sub(most);
+        let last = self.ranges.drain(..excess).last();
+        last.map(|(_, end)| end + 1)
     }
 
     /// Forgets every number below `floor`.
@@ -107,17 +100,19 @@ mod tests {
 
     #[test]
     fn the_lowest_range_goes_first_when_full() {
-        let mut set = RangeSet::with_capacity_limit(2);
+        let mut set = RangeSet::default();
         for n in [1, 5, 9] {
             assert!(set.insert(n));
         }
+        assert_eq!(set.trim(3), None);
+        assert_eq!(set.trim(2), Some(2));
         assert_eq!(numbers(&set), BTreeSet::from([5, 9]));
     }
 
     proptest! {
         #[test]
         fn behaves_like_a_set(inserts in prop::collection::vec(0_u64..200, 0..300), floor in 0_u64..220) {
-            let mut set = RangeSet::with_capacity_limit(usize::MAX);
+            let mut set = RangeSet::default();
             let mut model = BTreeSet::new();
             for n in inserts {
                 prop_assert_eq!(set.insert(n), model.insert(n));

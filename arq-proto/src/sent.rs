@@ -147,7 +147,10 @@ impl SentLedger {
     pub(crate) fn prune(&mut self, now: Instant, settled_before: Option<Instant>) {
         while let Some(packet) = self.get(self.floor) {
             let settled = match packet.fate {
-                Fate::Acked | Fate::NotEliciting | Fate::Skipped => true,
+                Fate::Acked | Fate::Skipped => true,
+                // What lies below the floor is dropped on arrival: an acknowledgement that was
+                // overtaken should not be.
+                Fate::NotEliciting => settled_before.is_some_and(|limit| packet.sent_at < limit),
                 Fate::Lost(at) => settled_before.is_some_and(|limit| at < limit),
                 Fate::InFlight => false,
             };

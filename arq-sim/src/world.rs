@@ -375,7 +375,9 @@ impl World {
                 host.accepted.push(ConnId { host: id, handle, life });
                 if let Some(handle) = replaced {
                     let old = ConnId { host: id, handle, life };
-                    self.with_conn(old, |clock, connection, _| connection.abandon(clock.now()));
+                    self.with_conn(old, |clock, connection, _| {
+                        connection.replaced_from(clock.now(), datagram.from);
+                    });
                 }
                 self.hand_over(id, handle, datagram);
             }

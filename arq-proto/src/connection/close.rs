@@ -2,7 +2,10 @@
 
 //! The end of an association: orderly, abrupt, or because the peer is gone.
 
-use std::time::{Duration, Instant};
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
 
 use super::{Connection, State};
 use crate::{
@@ -10,6 +13,7 @@ use crate::{
     event::Event,
     send::lane::SendLane,
     timer::TimerKind,
+    units::LaneId,
     wire::frame::MAX_REASON_BYTES,
 };
 
@@ -24,7 +28,7 @@ const DRAIN_PTOS: u32 = 3;
 #[derive(Debug)]
 pub(super) enum Closing {
     /// We tell the peer until it acknowledges.
-    Telling { reason: String, sent: u8, due: bool },
+    Telling { reason: String, tries: u8, due: bool },
     /// The peer told us; we only acknowledge.
     Told,
 }
@@ -60,6 +64,14 @@ impl Connection {
         self.end(now, ConnectionError::Replaced);
     }
 
+    /// A restarted peer has opened a new connection from `address`: abandons this one, unless its
+    /// peer has moved away from there in the meantime.
+    pub fn replaced_from(&mut self, now: Instant, address: SocketAddr) {
+        if self.remote == address {
+            self.abandon(now);
+        }
+    }
+
     pub(super) fn finish_if_flushed(&mut self, now: Instant) {
         if matches!(self.state, State::Flushing { .. })
             && self.send_lanes.iter().all(SendLane::is_empty)
@@ -87,7 +99,7 @@ impl Connection {
         }
         let reason = reason[..end].to_owned();
         self.stop(error);
-        self.state = State::Closing(Closing::Telling { reason, sent: 0, due: true });
+        self.state = State::Closing(Closing::Telling { reason, tries: 1, due: true });
         self.timers.set(TimerKind::Close, Some(now + self.close_interval()));
     }
 
@@ -96,16 +108,14 @@ impl Connection {
         match self.state {
             State::Open { .. } | State::Flushing { .. } => {
                 self.stop(ConnectionError::PeerClosed(reason.to_owned()));
-                self.state = State::Closing(Closing::Told);
-                let wait = self.close_interval() * DRAIN_PTOS;
-                self.timers.set(TimerKind::Close, Some(now + wait));
             }
             // Both sides close at once: each knows, and acknowledges.
-            State::Closing(Closing::Telling { .. }) => {
-                self.state = State::Closing(Closing::Told);
-            }
-            State::Closing(Closing::Told) | State::Hello(_) | State::Drained => {}
+            State::Closing(Closing::Telling { .. }) => {}
+            State::Closing(Closing::Told) | State::Hello(_) | State::Drained => return,
         }
+        self.state = State::Closing(Closing::Told);
+        let wait = self.close_interval() * DRAIN_PTOS;
+        self.timers.set(TimerKind::Close, Some(now + wait));
     }
 
     /// Ends the connection with nobody to tell.
@@ -124,6 +134,11 @@ impl Connection {
         for lane in &mut self.send_lanes {
             lane.clear();
         }
+        for id in LaneId::all() {
+            if self.recv_lanes[id.index()].end_hold() {
+                self.events.push_back(Event::Readable(id));
+            }
+        }
         self.recovery.forget_all();
         if self.close_reason.is_none() {
             self.close_reason = Some(error.clone());
@@ -141,7 +156,8 @@ impl Connection {
                     ConnectionError::LocallyClosed,
                 );
             }
-            State::Closing(Closing::Telling { sent, due, .. }) if *sent < MAX_CLOSES => {
+            State::Closing(Closing::Telling { tries, due, .. }) if *tries < MAX_CLOSES => {
+                *tries += 1;
                 *due = true;
                 self.timers.set(TimerKind::Close, Some(now + interval));
             }
@@ -152,14 +168,10 @@ impl Connection {
 
     /// The reason to tell the peer, if it is time.
     pub(super) fn take_close(&mut self) -> Option<String> {
-        let State::Closing(Closing::Telling { reason, sent, due }) = &mut self.state else {
+        let State::Closing(Closing::Telling { reason, due, .. }) = &mut self.state else {
             return None;
         };
-        if !std::mem::take(due) {
-            return None;
-        }
-        *sent += 1;
-        Some(reason.clone())
+        std::mem::take(due).then(|| reason.clone())
     }
 
     fn close_interval(&self) -> Duration {

@@ -22,7 +22,7 @@ use rand_core::{RngCore, SeedableRng};
 
 use crate::{
     acks::AckManager,
-    config::{Config, MAX_MTU},
+    config::{Config, MAX_MTU, MIN_WINDOW_BYTES},
     error::{ConnectionError, SendError},
     event::Event,
     flow::Granted,
@@ -127,7 +127,7 @@ impl Connection {
                 .map(|id| SendLane::new(id, limits, repair_time(&config, id)))
                 .collect(),
             recv_lanes: LaneId::all()
-                .map(|id| RecvLane::new(id, config.lane_window_bytes.into()))
+                .map(|id| RecvLane::new(id, receive_limit(&config, id)))
                 .collect(),
             granted: Granted::new(config.connection_window_bytes.into()),
             lane_granted: LaneId::all()
@@ -412,6 +412,17 @@ impl Connection {
             TimerKind::KeepAlive,
             quiet.then(|| asked + self.config.keep_alive).map(|at| at.max(now)),
         );
+    }
+}
+
+/// What a lane may hold: its credit, or a share of the connection's window if it is best effort.
+fn receive_limit(config: &Config, id: LaneId) -> u64 {
+    match id.reliability() {
+        Reliability::Reliable => config.lane_window_bytes.into(),
+        Reliability::BestEffort => {
+            let share = config.connection_window_bytes / u32::from(LaneId::PRIORITIES);
+            u64::from(share).max(MIN_WINDOW_BYTES)
+        }
     }
 }
 

@@ -76,6 +76,7 @@ impl Connection {
             self.path_probe = None;
             return;
         }
+        probe.challenges += 1;
         probe.due = true;
         self.timers.set(TimerKind::Path, Some(now + self.recovery.pto_base()));
     }
@@ -87,7 +88,6 @@ impl Connection {
         if !std::mem::take(&mut probe.due) || !allowed {
             return None;
         }
-        probe.challenges += 1;
         probe.sent_bytes += bytes;
         Some((probe.address, probe.token))
     }

@@ -13,7 +13,7 @@ use crate::{
     error::{ConnectionError, Violation},
     event::Event,
     recv::lane::Received,
-    units::PacketNumber,
+    units::{PacketNumber, Reliability},
     wire::{
         cursor::{DecodeError, Reader},
         frame::{ChunkFrame, Frame},
@@ -84,16 +84,17 @@ impl Connection {
         if self.acks.classify(number) == Arrival::Duplicate {
             return Err(DecodeError::Invalid("data.number"));
         }
-        if !self.config.reorder && !self.is_in_order(frames) {
-            return Err(DecodeError::Invalid("data.order"));
-        }
         self.counters.packets_received += 1;
         self.counters.bytes_received += datagram.len() as u64;
         self.heard_at = now;
         self.recovery.on_heard(now);
         self.confirm();
         self.note_path(now, from, number, datagram.len());
-        match self.on_frames(now, from, frames) {
+        // Go-back-N acts on what a packet out of order says, but keeps and acknowledges nothing of
+        // it.
+        let in_order = self.config.reorder || self.is_in_order(frames);
+        match self.on_frames(now, from, frames, in_order) {
+            Ok(_) if !in_order => self.counters.datagrams_dropped += 1,
             Ok(eliciting) => {
                 let request = match (eliciting, header.ack_now) {
                     (false, _) => AckRequest::No,
@@ -110,11 +111,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Go-back-N: the receiver keeps nothing out of order and acknowledges nothing of the kind.
+    /// Whether the first reliable chunk is the next one of its lane, or an old one.
     fn is_in_order(&self, mut frames: Reader<'_>) -> bool {
         while let Ok(Some(frame)) = Frame::decode(&mut frames) {
             if let Frame::Chunk(chunk) = frame {
-                return self.recv_lanes[chunk.lane.index()].is_in_order(&chunk);
+                if chunk.lane.reliability() == Reliability::Reliable {
+                    return self.recv_lanes[chunk.lane.index()].is_in_order(&chunk);
+                }
             }
         }
         true
@@ -126,11 +129,19 @@ impl Connection {
         now: Instant,
         from: SocketAddr,
         mut frames: Reader<'_>,
+        in_order: bool,
     ) -> Result<bool, Violation> {
-        let mut eliciting = false;
+        let (mut eliciting, mut acked) = (false, false);
         while let Some(frame) = Frame::decode(&mut frames).map_err(Violation::Frame)? {
             eliciting |= frame.is_ack_eliciting();
-            self.on_frame(now, from, frame)?;
+            let is_ack = matches!(frame, Frame::Ack(_));
+            // One describes the whole window: more of them would only cost time.
+            if is_ack && std::mem::replace(&mut acked, true) {
+                return Err(Violation::Frame(DecodeError::Invalid("ack.repeated")));
+            }
+            if in_order || !matches!(frame, Frame::Chunk(_)) {
+                self.on_frame(now, from, frame)?;
+            }
         }
         Ok(eliciting)
     }

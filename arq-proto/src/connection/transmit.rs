@@ -273,6 +273,8 @@ impl Connection {
         };
         let mut draft = self.start_packet(now, out, BASE_MTU.into())?;
         draft.put(out, &frame, None);
+        // Its loss says nothing about the path in use, and it has a timer of its own.
+        draft.eliciting = false;
         let size = self.finish_packet(now, out, draft);
         Some(Transmit { destination, size, segment_size: size })
     }

@@ -127,10 +127,6 @@ impl Recovery {
 
     /// When the pacer lets the next packet leave; `None` is now.
     pub(crate) fn pacing_delay(&mut self, now: Instant) -> Option<Instant> {
-        // Before the first sample there is nothing to pace by but the initial window.
-        if !self.rtt.is_measured() {
-            return None;
-        }
         let rate = self.pacing_rate();
         self.pacer.delay_until(now, rate)
     }
@@ -165,7 +161,7 @@ impl Recovery {
             contents,
         });
         // Whoever only acknowledges hears of no acknowledgement that would prune the ledger.
-        self.ledger.prune(now, None);
+        self.prune(now);
     }
 
     /// Anything authentic was received: the peer lives. Probing goes on until an acknowledgement

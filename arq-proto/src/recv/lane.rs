@@ -109,6 +109,13 @@ impl RecvLane {
         if chunk.seq < self.next {
             return Ok(Received::Duplicate);
         }
+        let had_none = self.ready.is_empty();
+        let received = self.store(now, chunk)?;
+        let readable = had_none && !self.ready.is_empty();
+        Ok(if readable { Received::Readable } else { received })
+    }
+
+    fn store(&mut self, now: Instant, chunk: &ChunkFrame<'_>) -> Result<Received, Violation> {
         let offset = self.make_slot(chunk.seq)?;
         if matches!(self.slots[offset], Slot::Empty) && !self.reserve(chunk)? {
             return Ok(Received::Dropped);
@@ -122,10 +129,8 @@ impl RecvLane {
         if !fill(slot, chunk)? {
             return Ok(Received::Duplicate);
         }
-        let had_none = self.ready.is_empty();
         self.release(now);
-        let readable = had_none && !self.ready.is_empty();
-        Ok(if readable { Received::Readable } else { Received::Stored })
+        Ok(Received::Stored)
     }
 
     /// Makes `seq` addressable; tells its offset.
@@ -245,6 +250,18 @@ impl RecvLane {
             self.skip_to(seq);
             self.release(now);
         }
+        had_none && !self.ready.is_empty()
+    }
+
+    /// The connection ends: what a best-effort lane holds back can be read now. Tells whether a
+    /// message became readable.
+    pub(crate) fn end_hold(&mut self) -> bool {
+        if self.reliable {
+            return false;
+        }
+        let had_none = self.ready.is_empty();
+        self.skip_to(self.next + self.slots.len() as u64);
+        self.waiting_since = None;
         had_none && !self.ready.is_empty()
     }
 

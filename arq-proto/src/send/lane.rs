@@ -44,6 +44,9 @@ pub(crate) struct SendLane {
     expired: u64,
 }
 
+/// Bytes that a best-effort lane keeps for repair: it has no credit that would bound them.
+const MAX_REPAIRABLE_BYTES: usize = 1 << 20;
+
 /// How much a lane takes before it is sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QueueLimits {
@@ -177,8 +180,11 @@ impl SendLane {
         if self.cursor >= self.base + LANE_MESSAGE_WINDOW {
             return false;
         }
+        if !self.is_reliable() {
+            return self.buffered_bytes - self.unsent_bytes <= MAX_REPAIRABLE_BYTES;
+        }
         let cost = message_cost(self.messages[offset].len());
-        !self.is_reliable() || (self.credit_used + cost <= self.credit && cost <= connection_credit)
+        self.credit_used + cost <= self.credit && cost <= connection_credit
     }
 
     /// The frame of a chunk.

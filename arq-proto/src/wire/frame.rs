@@ -131,7 +131,7 @@ impl<'a> Frame<'a> {
             Self::Padding => out.push(PADDING),
             Self::Ping => out.push(PING),
             Self::Ack(ack) => {
-                let mut set = crate::range_set::RangeSet::with_capacity_limit(usize::MAX);
+                let mut set = crate::range_set::RangeSet::default();
                 ack.ranges.iter().flat_map(|&(s, e)| s..=e).for_each(|n| {
                     set.insert(n);
                 });

@@ -298,7 +298,7 @@ pub const KEYS: &[Key] = &[
     config(
         "rx_window",
         number("bytes", MIN_WINDOW_BYTES, GIB),
-        "8388608",
+        "16777216",
         "receive credit of all priorities: the memory that a peer can occupy",
     ),
     config(

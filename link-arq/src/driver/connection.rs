@@ -281,15 +281,15 @@ impl Inner {
     }
 
     /// Replaced by a newer connection of the same peer, which hears nothing of this.
-    pub(super) fn abandon(self: &Arc<Self>) {
-        self.with_core(|state, now| state.core.abandon(now));
+    pub(super) fn replaced_from(self: &Arc<Self>, address: SocketAddr) {
+        self.with_core(|state, now| state.core.replaced_from(now, address));
     }
 
     /// Nobody accepts any more: forgets a peer whose handshake is not done.
     pub(super) fn abandon_unaccepted(self: &Arc<Self>) {
         let unaccepted = lock(&self.state).offer.is_some();
         if unaccepted {
-            self.abandon();
+            self.with_core(|state, now| state.core.abandon(now));
         }
     }
 

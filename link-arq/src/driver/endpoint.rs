@@ -286,7 +286,7 @@ impl Shared {
                     registry.connections.insert(handle, inner.clone());
                     sorted.push(Some(&inner), received);
                     let replaced = replaced.and_then(|old| registry.connections.get(&old).cloned());
-                    sorted.replaced.extend(replaced);
+                    sorted.replaced.extend(replaced.map(|old| (old, received.from)));
                 }
                 Routed::Reply => self.reply(&received, &reply),
                 Routed::Dropped => tracing::trace!(from = %received.from, "dropped a datagram"),
@@ -313,8 +313,8 @@ impl Shared {
 pub(super) struct Sorted<'a> {
     /// Connections with datagrams.
     pub(super) connections: Vec<Arc<Inner>>,
-    /// Connections that a restarted peer has replaced.
-    pub(super) replaced: Vec<Arc<Inner>>,
+    /// Connections that a restarted peer has replaced, and where the new one came from.
+    pub(super) replaced: Vec<(Arc<Inner>, SocketAddr)>,
     /// Each with the index of its connection, in order of arrival.
     datagrams: Vec<(usize, Received<'a>)>,
 }

@@ -114,7 +114,7 @@ impl Driver {
 
     fn dispatch(&self, batch: &ReceiveBatch) {
         let sorted = self.0.route(batch.datagrams());
-        sorted.replaced.iter().for_each(|connection| connection.abandon());
+        sorted.replaced.iter().for_each(|(old, address)| old.replaced_from(*address));
         for (slot, connection) in sorted.connections.iter().enumerate() {
             connection.handle_datagrams(sorted.of(slot));
             connection.transmit(connection::DRIVER_BATCHES);
