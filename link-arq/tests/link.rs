@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! The link as zenoh's transport uses it, without zenoh's transport.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::timeout;
+use zenoh_link_arq::{LinkManagerUnicastArq, ARQ_MTU};
+use zenoh_link_commons::{
+    LinkAuthId, LinkManagerUnicastTrait, LinkUnicast, LinkUnicastTrait, NewLink,
+};
+use zenoh_protocol::core::{EndPoint, Priority};
+
+/// Far above what is needed: only a hang runs into it.
+const HANG: Duration = Duration::from_secs(30);
+
+struct Side {
+    manager: LinkManagerUnicastArq,
+    accepted: flume::Receiver<LinkUnicast>,
+}
+
+fn side() -> Side {
+    let (sender, accepted) = flume::unbounded();
+    Side { manager: LinkManagerUnicastArq::new(sender), accepted }
+}
+
+fn endpoint(text: &str) -> EndPoint {
+    text.parse().unwrap()
+}
+
+/// A listener, a link to it, and the link that it accepted.
+async fn linked(listen: &str, extra: &str) -> (Side, Side, LinkUnicast, LinkUnicast) {
+    let (server, client) = (side(), side());
+    let locator = server.manager.new_listener(endpoint(listen)).await.unwrap();
+    let near = client.manager.new_link(endpoint(&format!("{locator}{extra}"))).await.unwrap();
+    let far = timeout(HANG, server.accepted.recv_async()).await.unwrap().unwrap();
+    (server, client, near, far)
+}
+
+fn both(link: &LinkUnicast) -> (Arc<dyn LinkUnicastTrait>, Arc<dyn LinkUnicastTrait>) {
+    match &link.0 {
+        NewLink::MixedReliability { reliable, best_effort } => {
+            (reliable.clone(), best_effort.clone())
+        }
+        NewLink::Single(_) => panic!("a single link"),
+    }
+}
+
+fn is_single(link: &LinkUnicast) -> bool {
+    matches!(link.0, NewLink::Single(_))
+}
+
+async fn passes(
+    from: &dyn LinkUnicastTrait,
+    to: &dyn LinkUnicastTrait,
+    priority: Option<Priority>,
+) {
+    let message = [priority.map_or(99, |priority| priority as u8); 1_000];
+    from.write_all(&message, priority).await.unwrap();
+    let mut buffer = vec![0; usize::from(ARQ_MTU)];
+    let read = timeout(HANG, to.read(&mut buffer, priority)).await.unwrap().unwrap();
+    assert_eq!(buffer[..read], message);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_priority_of_both_links_both_ways() {
+    let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "").await;
+    let ((near, near_companion), (far, far_companion)) = (both(&near), both(&far));
+    let priorities = (0..8).map(|priority| Priority::try_from(priority).ok());
+    for priority in priorities.chain([None]) {
+        passes(&*near, &*far, priority).await;
+        passes(&*far, &*near, priority).await;
+        passes(&*near_companion, &*far_companion, priority).await;
+        passes(&*far_companion, &*near_companion, priority).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_zenoh_asks_of_a_link() {
+    let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "").await;
+    let (reliable, companion) = both(&near);
+    for link in [&reliable, &companion] {
+        assert_eq!((link.get_mtu(), link.is_streamed()), (65_535, false));
+        assert!(link.supports_priorities());
+        assert_eq!(*link.get_auth_id(), LinkAuthId::Udp);
+        assert!(!link.get_interface_names().is_empty());
+    }
+    assert!(reliable.is_reliable() && !companion.is_reliable());
+    // Told apart by their locators, as zenoh compares links.
+    assert_ne!(LinkUnicast::from(reliable.clone()), LinkUnicast::from(companion));
+    // Both sides name the same addresses.
+    assert_eq!(reliable.get_dst().address(), far.get_src().address());
+    assert_eq!(reliable.get_src().address(), far.get_dst().address());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn extras_can_be_switched_off_by_either_side() {
+    for (listen, extra) in [("?mixed_rel=0", ""), ("", "?mixed_rel=0"), ("", "#mixed_rel=0")] {
+        let (_s, _c, near, far) = linked(&format!("arq/127.0.0.1:0{listen}"), extra).await;
+        assert!(is_single(&near) && is_single(&far));
+        passes(&**near, &**far, Some(Priority::Data)).await;
+    }
+    let (_s, _c, near, far) = linked("arq/127.0.0.1:0?multistream=0", "").await;
+    assert!(!near.supports_priorities() && !far.supports_priorities());
+    passes(&**near, &**far, None).await;
+    // Keep-alives name a priority even so.
+    near.write_all(b"keep-alive", Some(Priority::Control)).await.unwrap();
+    assert_eq!(far.read(&mut [0; 100], None).await.unwrap(), 10);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_best_effort_link_is_single_and_controls_reliably() {
+    let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "?rel=0").await;
+    assert!(is_single(&near) && is_single(&far));
+    assert!(!near.is_reliable() && !far.is_reliable());
+    passes(&**near, &**far, None).await;
+    passes(&**near, &**far, Some(Priority::Data)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closing_one_link_of_a_pair_leaves_the_other() {
+    let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "").await;
+    let ((reliable, companion), (far_reliable, far_companion)) = (both(&near), both(&far));
+    let waiting = companion.clone();
+    let reader = tokio::spawn(async move { waiting.read(&mut [0; 10], None).await });
+    companion.close().await.unwrap();
+    companion.close().await.unwrap();
+    timeout(HANG, reader).await.unwrap().unwrap().expect_err("its readers are woken");
+    companion.write_all(b"x", None).await.expect_err("it is closed");
+    passes(&*reliable, &*far_reliable, Some(Priority::Data)).await;
+
+    reliable.write_all(b"goodbye", None).await.unwrap();
+    timeout(HANG, reliable.close()).await.expect("closing is bounded").unwrap();
+    let mut buffer = [0; 100];
+    assert_eq!(far_reliable.read(&mut buffer, None).await.unwrap(), 7);
+    timeout(HANG, far_reliable.read(&mut buffer, None)).await.unwrap().expect_err("it ended");
+    timeout(HANG, far_companion.read(&mut buffer, None)).await.unwrap().expect_err("it ended");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dropping_the_links_closes() {
+    let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "").await;
+    drop(near);
+    let read = timeout(HANG, far.read(&mut [0; 10], None)).await.expect("the reader is woken");
+    read.expect_err("the link ended");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_does_not_fit_is_an_error() {
+    let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "").await;
+    let error = near.write_all(&vec![0; 65_536], None).await.unwrap_err().to_string();
+    assert!(error.contains("65536") && error.contains("65535"), "{error}");
+    near.write_all(&[0; 100], None).await.unwrap();
+    let error = far.read(&mut [0; 10], None).await.unwrap_err().to_string();
+    assert!(error.contains("100 bytes") && error.contains("10"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn listeners_come_and_go() {
+    let (server, client, near, far) = linked("arq/127.0.0.1:0", "").await;
+    let manager = &server.manager;
+    let listeners = manager.get_listeners().await;
+    assert_eq!(listeners.len(), 1);
+    assert_eq!(manager.get_locators().await, vec![listeners[0].to_locator()]);
+
+    let taken = client.manager.new_listener(listeners[0].clone()).await.unwrap_err().to_string();
+    assert!(taken.contains("in use") && taken.contains(listeners[0].address().as_str()), "{taken}");
+
+    timeout(HANG, manager.del_listener(&listeners[0])).await.unwrap().unwrap();
+    assert!(manager.get_listeners().await.is_empty());
+    manager.del_listener(&listeners[0]).await.expect_err("it is gone");
+    passes(&**near, &**far, Some(Priority::Data)).await;
+    let late = endpoint(&format!("{}#handshake_timeout_ms=300", listeners[0]));
+    client.manager.new_link(late).await.map(drop).expect_err("nobody accepts any more");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deleted_listener_without_links_frees_its_port_at_once() {
+    let (server, _client, near, far) = linked("arq/127.0.0.1:0", "").await;
+    let listener = server.manager.get_listeners().await.remove(0);
+    for link in [both(&near), both(&far)] {
+        link.0.close().await.unwrap();
+        link.1.close().await.unwrap();
+    }
+    for _ in 0..3 {
+        server.manager.del_listener(&listener).await.unwrap();
+        server.manager.new_listener(listener.clone()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unspecified_listener_is_reached_at_every_address() {
+    let (server, client) = (side(), side());
+    let locator = server.manager.new_listener(endpoint("arq/0.0.0.0:0")).await.unwrap();
+    let locators = server.manager.get_locators().await;
+    assert!(
+        locators.iter().any(|l| l.address().as_str().starts_with("127.0.0.1:")),
+        "{locators:?}"
+    );
+    let port = locator.address().as_str().rsplit(':').next().unwrap().to_owned();
+    let near = client.manager.new_link(endpoint(&format!("arq/127.0.0.1:{port}"))).await.unwrap();
+    let far = server.accepted.recv_async().await.unwrap();
+    assert_eq!(far.get_src().address().as_str(), format!("127.0.0.1:{port}"));
+    assert_eq!(near.get_src().address(), far.get_dst().address());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_is_tried_at_all_its_addresses() {
+    let (server, client) = (side(), side());
+    // `localhost` may lead to `::1` first, where nobody listens.
+    let locator = server.manager.new_listener(endpoint("arq/127.0.0.1:0")).await.unwrap();
+    let port = locator.address().as_str().rsplit(':').next().unwrap().to_owned();
+    let link = client.manager.new_link(endpoint(&format!("arq/localhost:{port}")));
+    timeout(HANG, link).await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ipv6_and_a_local_address_to_connect_from() {
+    let (_server, _client, near, far) = linked("arq/[::1]:0", "").await;
+    passes(&**near, &**far, Some(Priority::Data)).await;
+    let (_server, _client, near, _far) = linked("arq/127.0.0.1:0", "#bind=127.0.0.3:0").await;
+    assert!(near.get_src().address().as_str().starts_with("127.0.0.3:"));
+    let client = side();
+    let error = client.manager.new_link(endpoint("arq/127.0.0.1:1#bind=[::1]:0")).await;
+    assert!(error.unwrap_err().to_string().contains("IP version"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_locator_is_an_error_on_both_sides() {
+    let side = side();
+    let bad = endpoint("arq/127.0.0.1:0#mtu=1");
+    for error in [
+        side.manager.new_listener(bad.clone()).await.unwrap_err(),
+        side.manager.new_link(bad).await.map(drop).unwrap_err(),
+    ] {
+        let text = error.to_string();
+        assert!(text.contains("mtu=1") && text.contains("576..=65507"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_side_insists_on_and_the_other_refuses_ends_the_link() {
+    let server = side();
+    let listen = endpoint("arq/127.0.0.1:0?mixed_rel=0");
+    let locator = server.manager.new_listener(listen).await.unwrap();
+    let address = locator.address().as_str();
+    let error = side().manager.new_link(endpoint(&format!("arq/{address}?mixed_rel=1"))).await;
+    let text = error.unwrap_err().to_string();
+    assert!(text.contains("mixed_rel=1"), "{text}");
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! The driver over the kernel's sockets.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use arq_proto::{Config, ConfigBuilder, EndpointConfig, LaneId, Reliability};
+use tokio::{runtime::Handle, task::JoinSet, time::timeout};
+use zenoh_link_arq::{
+    driver::{ArqConnection, ArqEndpoint},
+    socket::udp::SocketOptions,
+};
+
+/// Far above what is needed: only a hang runs into it.
+const HANG: Duration = Duration::from_secs(60);
+
+fn lane() -> LaneId {
+    LaneId::new(5, Reliability::Reliable).unwrap()
+}
+
+fn bind(address: &str, accept: bool, options: &SocketOptions) -> io::Result<ArqEndpoint> {
+    let config = EndpointConfig { accept: accept.then(Config::default), ..Default::default() };
+    ArqEndpoint::bind(address.parse().unwrap(), options, config, &Handle::current())
+}
+
+fn server(address: &str) -> ArqEndpoint {
+    bind(address, true, &SocketOptions::default()).unwrap()
+}
+
+fn client(address: &str) -> ArqEndpoint {
+    bind(address, false, &SocketOptions::default()).unwrap()
+}
+
+async fn connect(client: &ArqEndpoint, to: SocketAddr) -> ArqConnection {
+    client.connect(to, Config::default()).await.unwrap()
+}
+
+async fn one_mebibyte(from: &ArqConnection, to: &ArqConnection) {
+    let message = |number: u8| vec![number; 1 << 16 >> (number % 4)];
+    let send = async {
+        for number in 0..32 {
+            from.send(lane(), &message(number)[1..]).await.unwrap();
+        }
+    };
+    let receive = async {
+        for number in 0..32 {
+            assert_eq!(to.recv(lane()).await.unwrap(), message(number)[1..]);
+        }
+    };
+    timeout(HANG, async { tokio::join!(send, receive) }).await.expect("it arrives");
+}
+
+async fn exchange(server: ArqEndpoint, client: ArqEndpoint, to: SocketAddr) {
+    let near = connect(&client, to).await;
+    let far = server.accept().await.unwrap();
+    assert_eq!(far.local(), to);
+    one_mebibyte(&near, &far).await;
+    one_mebibyte(&far, &near).await;
+    near.finish().await;
+    far.closed().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mebibyte_each_way_over_ipv4() {
+    let server = server("127.0.0.1:0");
+    let to = server.local_addr();
+    exchange(server, client("127.0.0.1:0"), to).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mebibyte_each_way_over_ipv6() {
+    let server = server("[::1]:0");
+    let to = server.local_addr();
+    exchange(server, client("[::1]:0"), to).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unspecified_address_answers_from_the_one_that_was_asked() {
+    let server = server("0.0.0.0:0");
+    let to = SocketAddr::from(([127, 0, 0, 2], server.local_addr().port()));
+    exchange(server, client("127.0.0.1:0"), to).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn datagrams_with_a_type_of_service() {
+    let options = SocketOptions { dscp: Some(0x88), ..Default::default() };
+    let server = bind("127.0.0.1:0", true, &options).unwrap();
+    let to = server.local_addr();
+    let client = bind("127.0.0.1:0", false, &options).unwrap();
+    exchange(server, client, to).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_connections_to_one_socket() {
+    let server = Arc::new(server("127.0.0.1:0"));
+    let to = server.local_addr();
+    let mut tasks = JoinSet::new();
+    for _ in 0..100 {
+        tasks.spawn(async move {
+            let near = connect(&client("127.0.0.1:0"), to).await;
+            near.send(lane(), b"ping").await.unwrap();
+            assert_eq!(near.recv(lane()).await.unwrap(), "pong");
+            near.finish().await;
+        });
+    }
+    let mut accepted = JoinSet::new();
+    for _ in 0..100 {
+        let far = timeout(HANG, server.accept()).await.expect("all connect").unwrap();
+        accepted.spawn(async move {
+            assert_eq!(far.recv(lane()).await.unwrap(), "ping");
+            far.send(lane(), b"pong").await.unwrap();
+            far.closed().await;
+        });
+    }
+    timeout(HANG, tasks.join_all()).await.expect("all are answered");
+    timeout(HANG, accepted.join_all()).await.expect("all close");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_port_in_use_is_an_error() {
+    let server = server("127.0.0.1:0");
+    let again = bind(&server.local_addr().to_string(), true, &SocketOptions::default());
+    assert_eq!(again.unwrap_err().kind(), io::ErrorKind::AddrInUse);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_that_was_shut_down_frees_its_port_and_keeps_its_connections() {
+    let first = server("127.0.0.1:0");
+    let to = first.local_addr();
+    let near = connect(&client("127.0.0.1:0"), to).await;
+    let far = first.accept().await.unwrap();
+    first.shut_down(HANG).await;
+    one_mebibyte(&near, &far).await;
+
+    let short =
+        ConfigBuilder { handshake_timeout: Duration::from_millis(200), ..Config::builder() };
+    let refused = client("127.0.0.1:0").connect(to, short.build().unwrap()).await;
+    refused.expect_err("nobody accepts any more");
+
+    let second = server("127.0.0.1:0");
+    let to = second.local_addr();
+    connect(&client("127.0.0.1:0"), to).await.finish().await;
+    second.shut_down(HANG).await;
+    server(&to.to_string());
+}
