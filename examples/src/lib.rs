@@ -1,1 +1,233 @@
-//! Placeholder.
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! Which arguments do all examples share, and how do they become a zenoh session?
+//!
+//! The flags are those of zenoh's own examples, so that a command line which works there works here, and with
+//! `arq/` locators besides.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use zenoh::{Config, Session, Wait};
+use zenoh_config::EndPoint;
+use zenoh_link::LinkKind;
+use zenoh_link_arq::config::LinkConfig;
+
+/// The end of a program's `--help`: its own example, then what holds for all.
+#[macro_export]
+macro_rules! teach {
+    ($example:literal) => {
+        concat!(
+            "Example:\n",
+            $example,
+            "\n\nLocators: every program takes any zenoh locator: tcp/, udp/, quic/, tls/, ws/, and \
+             arq/host:port,\nwhich delivers everything that is sent as reliable over networks that lose packets.\n\
+             Options of arq/ follow a `#`, separated by `;`: arq/10.0.0.1:7447#preset=wifi;dscp=46\n\
+             RUST_LOG=debug shows what zenoh and the links do."
+        )
+    };
+}
+
+/// The arguments of every example.
+#[derive(Args, Clone, Debug, Default)]
+pub struct CommonArgs {
+    /// A zenoh configuration file (JSON5).
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Sets one value of the configuration, in JSON5: transport/link/tx/lease:5000 (repeatable).
+    #[arg(long, value_name = "KEY:VALUE", value_parser = key_and_value)]
+    pub cfg: Vec<(String, String)>,
+    /// The session's mode [default: peer].
+    #[arg(short, long)]
+    pub mode: Option<Mode>,
+    /// An endpoint to connect to: arq/10.0.0.1:7447 (repeatable).
+    #[arg(short = 'e', long, value_name = "ENDPOINT")]
+    pub connect: Vec<String>,
+    /// An endpoint to listen on: arq/[::]:7447 (repeatable).
+    #[arg(short, long, value_name = "ENDPOINT")]
+    pub listen: Vec<String>,
+    /// Do not look for other nodes by multicast.
+    #[arg(long)]
+    pub no_multicast_scouting: bool,
+}
+
+/// What a zenoh node is to the others.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Mode {
+    /// Talks to peers and routers directly.
+    Peer,
+    /// Leaves everything to one router or peer.
+    Client,
+    /// Routes for others.
+    Router,
+}
+
+/// What zenoh promises about a publication.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum Reliability {
+    /// Repeated until it arrives, in order.
+    #[default]
+    Reliable,
+    /// Sent once.
+    BestEffort,
+}
+
+impl From<Reliability> for zenoh::qos::Reliability {
+    fn from(reliability: Reliability) -> Self {
+        match reliability {
+            Reliability::Reliable => Self::Reliable,
+            Reliability::BestEffort => Self::BestEffort,
+        }
+    }
+}
+
+impl CommonArgs {
+    /// The configuration that the arguments describe; an endpoint that can never work is an error here already,
+    /// because zenoh would try it again and again.
+    pub fn config(&self) -> zenoh::Result<Config> {
+        let mut config = match &self.config {
+            Some(path) => {
+                let read = Config::from_file(path);
+                read.map_err(|e| format!("the configuration file {}: {e}", path.display()))?
+            }
+            None => Config::default(),
+        };
+        if let Some(mode) = self.mode.and_then(|mode| mode.to_possible_value()) {
+            config.insert_json5("mode", &json(mode.get_name())?)?;
+        }
+        for (key, endpoints) in
+            [("connect/endpoints", &self.connect), ("listen/endpoints", &self.listen)]
+        {
+            endpoints.iter().try_for_each(|endpoint| check_endpoint(endpoint))?;
+            if !endpoints.is_empty() {
+                config.insert_json5(key, &json(endpoints)?)?;
+            }
+        }
+        if self.no_multicast_scouting {
+            config.insert_json5("scouting/multicast/enabled", "false")?;
+        }
+        for (key, value) in &self.cfg {
+            let inserted = config.insert_json5(key, value);
+            inserted.map_err(|e| format!("--cfg {key}:{value}: {e}"))?;
+        }
+        Ok(config)
+    }
+
+    /// Opens the session that the arguments describe.
+    pub fn open(&self) -> zenoh::Result<Session> {
+        let config = self.config()?;
+        println!("Opening session...");
+        zenoh::open(config).wait()
+    }
+}
+
+/// Runs a program: logs as zenoh does, and ends with the error's own words and exit code 1.
+pub fn run(program: impl FnOnce() -> zenoh::Result<()>) -> ExitCode {
+    zenoh::init_log_from_env_or("warn");
+    match program() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("error: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The argument of a zenoh priority: 1 (real-time) to 7 (background).
+pub fn priority(text: &str) -> Result<zenoh::qos::Priority, String> {
+    let number = text.parse::<u8>().ok();
+    let priority = number.and_then(|number| zenoh::qos::Priority::try_from(number).ok());
+    priority.ok_or_else(|| {
+        "1 real-time, 2 interactive-high, 3 interactive-low, 4 data-high, 5 data, 6 data-low, 7 background".to_owned()
+    })
+}
+
+/// A payload of `size` bytes, the digits 0 to 9 over and over.
+pub fn payload(size: usize) -> Vec<u8> {
+    (0..=9_u8).cycle().take(size).collect()
+}
+
+fn check_endpoint(text: &str) -> zenoh::Result<()> {
+    let failed =
+        |e: zenoh::Error| zenoh::Error::from(format!("the endpoint {text} is unusable: {e}"));
+    let endpoint: EndPoint = text.parse().map_err(failed)?;
+    LinkKind::try_from(&endpoint).map_err(failed)?;
+    if endpoint.protocol().as_str() == zenoh_link_arq::ARQ_LOCATOR_PREFIX {
+        LinkConfig::parse(&endpoint).map_err(|e| failed(e.into()))?;
+    }
+    Ok(())
+}
+
+fn key_and_value(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once(':').filter(|(key, _)| !key.is_empty());
+    let (key, value) =
+        pair.ok_or("KEY:VALUE is needed, for example transport/link/tx/lease:5000")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+fn json(value: &(impl serde::Serialize + ?Sized)) -> zenoh::Result<String> {
+    Ok(serde_json::to_string(value)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        common: CommonArgs,
+    }
+
+    fn parsed(line: &str) -> zenoh::Result<Config> {
+        Program::try_parse_from(line.split(' '))?.common.config()
+    }
+
+    fn value(config: &Config, key: &str) -> String {
+        config.get_json(key).expect("a known key")
+    }
+
+    #[test]
+    fn the_flags_of_zenoh_reach_the_configuration() {
+        let config = parsed(
+            "z_x -m client -e tcp/127.0.0.1:7447 --connect udp/127.0.0.1:7448 -l tcp/[::1]:0 \
+             --no-multicast-scouting --cfg transport/link/tx/lease:4321",
+        )
+        .expect("zenoh's flags");
+        assert_eq!(value(&config, "mode"), "\"client\"");
+        assert_eq!(
+            value(&config, "connect/endpoints"),
+            r#"["tcp/127.0.0.1:7447","udp/127.0.0.1:7448"]"#
+        );
+        assert_eq!(value(&config, "listen/endpoints"), r#"["tcp/[::1]:0"]"#);
+        assert_eq!(value(&config, "scouting/multicast/enabled"), "false");
+        assert_eq!(value(&config, "transport/link/tx/lease"), "4321");
+    }
+
+    #[test]
+    fn arq_endpoints_are_endpoints_and_bad_ones_are_named() {
+        parsed("z_x -l arq/[::]:7447 -e arq/127.0.0.1:7447").expect("arq is a link");
+        for (line, named) in [
+            ("z_x -e arp/127.0.0.1:7447", "arp/127.0.0.1:7447"),
+            ("z_x -e arq/127.0.0.1:7447#colour=red", "colour"),
+            ("z_x -l nonsense", "nonsense"),
+            ("z_x --cfg transport/link/tx/leash:1", "transport/link/tx/leash"),
+            ("z_x --cfg lease", "KEY:VALUE"),
+            ("z_x -c /nowhere/zenoh.json5", "/nowhere/zenoh.json5"),
+        ] {
+            let error = parsed(line).err().unwrap_or_else(|| panic!("{line} passed")).to_string();
+            assert!(error.contains(named), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn priorities_are_numbers_and_a_bad_one_lists_the_good_ones() {
+        assert_eq!(priority("1"), Ok(zenoh::qos::Priority::RealTime));
+        assert_eq!(priority("7"), Ok(zenoh::qos::Priority::Background));
+        for bad in ["0", "8", "high"] {
+            assert!(priority(bad).is_err_and(|e| e.contains("1 real-time")), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! Shows who this session is, whom it sees, and over which links.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use arq_examples::{run, teach, CommonArgs};
+use clap::Parser;
+use zenoh::session::{Session, ZenohId};
+use zenoh::Wait;
+
+/// Shows who this session is, whom it sees, and over which links.
+#[derive(Parser)]
+#[command(version, after_help = teach!("  zenohd -l arq/0.0.0.0:7447\n  z_info -e arq/127.0.0.1:7447"))]
+struct Arguments {
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+/// A peer connects in the background: what it has reached after this time is shown.
+const SETTLE: Duration = Duration::from_millis(500);
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    run(|| show(&arguments.common.open()?))
+}
+
+fn show(session: &Session) -> zenoh::Result<()> {
+    std::thread::sleep(SETTLE);
+    let info = session.info();
+    println!("zid: {}", info.zid().wait());
+    println!("routers zid: {:?}", info.routers_zid().wait().collect::<Vec<ZenohId>>());
+    println!("peers zid: {:?}", info.peers_zid().wait().collect::<Vec<ZenohId>>());
+    println!("locators:");
+    for locator in info.locators().wait() {
+        println!("  {locator}");
+    }
+    println!("links:");
+    for link in info.links().wait() {
+        let (zid, src, dst) = (link.zid(), link.src(), link.dst());
+        println!("  to {zid}: {src} -> {dst}, at most {} bytes a batch", link.mtu());
+    }
+    session.close().wait()
+}

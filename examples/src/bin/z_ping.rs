@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! Measures round trips to `z_pong`.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use arq_examples::{payload, priority, run, teach, CommonArgs, Reliability};
+use clap::Parser;
+use zenoh::bytes::ZBytes;
+use zenoh::qos::{CongestionControl, Priority};
+use zenoh::Wait;
+
+/// Measures round trips to z_pong.
+#[derive(Parser)]
+#[command(version, after_help = teach!("  z_pong -l arq/0.0.0.0:7447\n  z_ping -e arq/127.0.0.1:7447 -n 1000 64"))]
+struct Arguments {
+    /// The bytes of each message.
+    payload_size: usize,
+    /// How long to warm up, in seconds.
+    #[arg(short, long, default_value = "1", value_parser = seconds)]
+    warmup: Duration,
+    /// How many round trips to measure.
+    #[arg(short = 'n', long, default_value = "100")]
+    samples: usize,
+    /// Let each message wait for others to share its batch.
+    #[arg(long)]
+    no_express: bool,
+    /// From 1, real-time, to 7, background.
+    #[arg(long, default_value = "5", value_parser = priority)]
+    priority: Priority,
+    /// What zenoh promises about the messages; a lost best-effort message stops the measurement.
+    #[arg(long, value_enum, default_value_t)]
+    reliability: Reliability,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    run(|| ping(&arguments))
+}
+
+fn ping(arguments: &Arguments) -> zenoh::Result<()> {
+    let session = arguments.common.open()?;
+    let pong = session.declare_subscriber("test/pong").wait()?;
+    let publisher = session
+        .declare_publisher("test/ping")
+        .congestion_control(CongestionControl::Block)
+        .priority(arguments.priority)
+        .reliability(arguments.reliability.into())
+        .express(!arguments.no_express)
+        .wait()?;
+    let data = ZBytes::from(payload(arguments.payload_size));
+    let round_trip = || -> zenoh::Result<Duration> {
+        let sent = Instant::now();
+        publisher.put(data.clone()).wait()?;
+        pong.recv()?;
+        Ok(sent.elapsed())
+    };
+
+    println!("Warming up for {:?}...", arguments.warmup);
+    let started = Instant::now();
+    while started.elapsed() < arguments.warmup {
+        round_trip()?;
+    }
+    let trips = (0..arguments.samples).map(|_| round_trip()).collect::<zenoh::Result<Vec<_>>>()?;
+    for (index, trip) in trips.iter().enumerate() {
+        let (size, rtt) = (arguments.payload_size, trip.as_micros());
+        println!("{size} bytes: seq={index} rtt={rtt:?}µs lat={:?}µs", rtt / 2);
+    }
+    Ok(())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().map_err(|e| e.to_string())?;
+    Duration::try_from_secs_f64(seconds).map_err(|e| e.to_string())
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! Do the programs teach, refuse nonsense politely, and talk to each other?
+
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::Duration;
+
+const Z_PUB: &str = env!("CARGO_BIN_EXE_z_pub");
+const Z_SUB: &str = env!("CARGO_BIN_EXE_z_sub");
+const Z_PING: &str = env!("CARGO_BIN_EXE_z_ping");
+const Z_PONG: &str = env!("CARGO_BIN_EXE_z_pong");
+const Z_PUB_THR: &str = env!("CARGO_BIN_EXE_z_pub_thr");
+const Z_SUB_THR: &str = env!("CARGO_BIN_EXE_z_sub_thr");
+const Z_INFO: &str = env!("CARGO_BIN_EXE_z_info");
+const PROGRAMS: [&str; 7] = [Z_PUB, Z_SUB, Z_PING, Z_PONG, Z_PUB_THR, Z_SUB_THR, Z_INFO];
+
+fn output(program: &str, arguments: &[&str]) -> Output {
+    Command::new(program).args(arguments).output().expect("the program starts")
+}
+
+#[test]
+fn help_shows_zenohs_flags_and_an_arq_example() {
+    for program in PROGRAMS {
+        let help = output(program, &["--help"]);
+        assert!(help.status.success(), "{program}");
+        let help = String::from_utf8_lossy(&help.stdout).into_owned();
+        for taught in [
+            "--mode",
+            "--connect",
+            "--listen",
+            "--config",
+            "--cfg",
+            "--no-multicast-scouting",
+            "arq/",
+        ] {
+            assert!(help.contains(taught), "{program} does not teach {taught}:\n{help}");
+        }
+    }
+}
+
+#[test]
+fn a_bad_locator_is_one_line_and_exit_code_one() {
+    for endpoint in ["arp/127.0.0.1:7447", "arq/127.0.0.1:7447#colour=red", "arq/192.0.2.1:7447"] {
+        let refused = output(Z_INFO, &["-l", endpoint, "--no-multicast-scouting"]);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{endpoint}: {said}");
+        assert!(said.contains("error: ") && said.contains(endpoint), "{endpoint}: {said}");
+        assert!(!said.contains("panicked"), "{endpoint}: {said}");
+    }
+}
+
+#[test]
+fn bad_arguments_are_refused_before_anything_starts() {
+    for (program, arguments) in [
+        (Z_PING, &["many"][..]),
+        (Z_PING, &["--warmup=-1", "64"]),
+        (Z_PUB_THR, &["--priority", "0", "64"]),
+        (Z_PUB, &["--reliability", "sometimes"]),
+        (Z_SUB, &["-k", "a//b"]),
+        (Z_SUB, &["-m", "observer"]),
+        (Z_SUB_THR, &["-n", "0"]),
+    ] {
+        assert_eq!(output(program, arguments).status.code(), Some(2), "{program} {arguments:?}");
+    }
+}
+
+#[test]
+fn a_publication_arrives_over_tcp() {
+    publication_arrives("tcp");
+}
+
+#[test]
+fn a_publication_arrives_over_arq() {
+    publication_arrives("arq");
+}
+
+#[test]
+fn ping_pong_and_info_work_over_arq() {
+    let endpoint = free_endpoint("arq");
+    let _pong =
+        Running::start(Z_PONG, &["-l", &endpoint, "--no-multicast-scouting"], "Press CTRL-C");
+    let info = output(Z_INFO, &["-e", &endpoint, "--no-multicast-scouting", "-m", "client"]);
+    let info = String::from_utf8_lossy(&info.stdout).into_owned();
+    assert!(info.contains(&format!("-> {endpoint}")), "{info}");
+    let ping =
+        output(Z_PING, &["-e", &endpoint, "--no-multicast-scouting", "-w", "0", "-n", "5", "64"]);
+    let ping = String::from_utf8_lossy(&ping.stdout).into_owned();
+    assert!(ping.contains("64 bytes: seq=4 rtt="), "{ping}");
+}
+
+#[test]
+fn the_throughput_pair_works_over_arq() {
+    let endpoint = free_endpoint("arq");
+    let common = ["--no-multicast-scouting", "-n", "1000"];
+    let listen = [&["-l", &endpoint, "-s", "3"][..], &common].concat();
+    let mut counter = Running::start(Z_SUB_THR, &listen, "Press CTRL-C");
+    let connect = [&["-e", &endpoint, "64"][..], &common].concat();
+    let _publisher = Running::start(Z_PUB_THR, &connect, "Press CTRL-C");
+    assert!((0..3).all(|_| counter.line("msg/s").is_some()), "three rates");
+}
+
+fn publication_arrives(protocol: &str) {
+    let endpoint = free_endpoint(protocol);
+    let listen = ["-l", &endpoint, "--no-multicast-scouting", "-k", "test/programs"];
+    let mut subscriber = Running::start(Z_SUB, &listen, "Press CTRL-C");
+    let connect = [
+        "-e",
+        &endpoint,
+        "--no-multicast-scouting",
+        "-k",
+        "test/programs",
+        "-p",
+        "hello",
+        "-a",
+        "you",
+    ];
+    let _publisher = Running::start(Z_PUB, &connect, "Press CTRL-C");
+    let line = subscriber.line("Received").expect("a publication");
+    assert!(line.contains("PUT ('test/programs': '[") && line.contains("hello') (you)"), "{line}");
+}
+
+/// A locator on this host whose port was free a moment ago.
+fn free_endpoint(protocol: &str) -> String {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    format!("{protocol}/{}", socket.local_addr().expect("its address"))
+}
+
+/// A program that runs until the test ends, or for a minute if the test hangs.
+struct Running {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start(program: &str, arguments: &[&str], ready: &str) -> Self {
+        let mut command = Command::new("timeout");
+        command.arg(TIME_LIMIT.as_secs().to_string()).arg(program).args(arguments);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
+        let lines = BufReader::new(child.stdout.take().expect("stdout is piped"));
+        let mut running = Self { child, lines };
+        assert!(running.line(ready).is_some(), "{program} did not get ready");
+        running
+    }
+
+    /// The next line with these words; `None` when the program has ended.
+    fn line(&mut self, words: &str) -> Option<String> {
+        let mut line = String::new();
+        while self.lines.read_line(&mut line).ok()? > 0 {
+            if line.contains(words) {
+                return Some(line);
+            }
+            line.clear();
+        }
+        None
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // `timeout` hands a termination on to its program; a kill it could not.
+        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        let _ = self.child.wait();
+    }
+}
+
+const TIME_LIMIT: Duration = Duration::from_secs(60);
