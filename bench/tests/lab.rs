@@ -23,10 +23,7 @@ fn hosts_reach_each_other_over_both_families() {
         assert_eq!(echo.answer(), "bound");
         let to = SocketAddr::new(there, PORT).to_string();
         let env = [("BIND", here.to_string()), ("TO", to)];
-        assert_eq!(
-            Role::start(lab.host(0), "role_udp_ask", &env).answer(),
-            "hello"
-        );
+        assert_eq!(Role::start(lab.host(0), "role_udp_ask", &env).answer(), "hello");
     }
 }
 
@@ -52,16 +49,10 @@ fn loss_is_what_was_asked_for_in_each_direction() {
         let received: u32 = sink.answer().parse().expect("a count");
         let lost = f64::from(5000 - received) / 5000.0;
         let counted = lab.host(to).packet_count().expect("counters");
-        println!(
-            "{from} -> {to}: {:.2} % of 5000 datagrams lost, {counted:?}",
-            100.0 * lost
-        );
+        println!("{from} -> {to}: {:.2} % of 5000 datagrams lost, {counted:?}", 100.0 * lost);
         assert!((lost - 0.1).abs() < 0.015, "{from} -> {to} lost {lost}");
         let unexplained = lost - counted.drop_share();
-        assert!(
-            unexplained.abs() < 0.002,
-            "only the rule may lose packets: {unexplained}"
-        );
+        assert!(unexplained.abs() < 0.002, "only the rule may lose packets: {unexplained}");
     }
 }
 
@@ -96,10 +87,7 @@ fn segmentation_offload_does_not_cross_the_switch() {
     };
     lab.set_loss(0.0).expect("counters can be reset");
     let to = SocketAddr::from((lab.host(1).ipv4(), PORT)).to_string();
-    assert_eq!(
-        Role::start(lab.host(0), "role_udp_gso", &[("TO", to.clone())]).answer(),
-        "sent"
-    );
+    assert_eq!(Role::start(lab.host(0), "role_udp_gso", &[("TO", to.clone())]).answer(), "sent");
     let udp = lab.host(1).packet_count().expect("counters");
     // A few packets of the kernel's own (multicast reports) may be among them.
     assert!(
@@ -108,22 +96,13 @@ fn segmentation_offload_does_not_cross_the_switch() {
     );
 
     lab.set_loss(0.0).expect("counters can be reset");
-    let mut sink = Role::start(
-        lab.host(1),
-        "role_tcp_sink",
-        &[("BIND", lab.host(1).ipv4().to_string())],
-    );
+    let mut sink =
+        Role::start(lab.host(1), "role_tcp_sink", &[("BIND", lab.host(1).ipv4().to_string())]);
     assert_eq!(sink.answer(), "bound");
-    assert_eq!(
-        Role::start(lab.host(0), "role_tcp_send", &[("TO", to)]).answer(),
-        "sent"
-    );
+    assert_eq!(Role::start(lab.host(0), "role_tcp_send", &[("TO", to)]).answer(), "sent");
     assert_eq!(sink.answer(), "10000000");
     let tcp = lab.host(1).packet_count().expect("counters");
-    assert!(
-        tcp.arrived_bytes / tcp.arrived <= 1500,
-        "no packet above the MTU: {tcp:?}"
-    );
+    assert!(tcp.arrived_bytes / tcp.arrived <= 1500, "no packet above the MTU: {tcp:?}");
 }
 
 #[test]
@@ -132,26 +111,16 @@ fn tcp_runs_the_congestion_control_that_was_chosen() {
         return;
     };
     for name in ["cubic", "reno"] {
-        lab.host(0)
-            .set_tcp_congestion_control(name)
-            .expect("the kernel knows it");
+        lab.host(0).set_tcp_congestion_control(name).expect("the kernel knows it");
         let bind = lab.host(1).ipv6();
         let mut sink = Role::start(lab.host(1), "role_tcp_sink", &[("BIND", bind.to_string())]);
         assert_eq!(sink.answer(), "bound");
         let to = SocketAddr::from((bind, PORT)).to_string();
-        assert_eq!(
-            Role::start(lab.host(0), "role_tcp_control", &[("TO", to)]).answer(),
-            name
-        );
+        assert_eq!(Role::start(lab.host(0), "role_tcp_control", &[("TO", to)]).answer(), name);
     }
-    let error = lab
-        .host(0)
-        .set_tcp_congestion_control("chance")
-        .expect_err("no such control");
+    let error = lab.host(0).set_tcp_congestion_control("chance").expect_err("no such control");
     assert!(error.to_string().contains("ip -batch"), "{error}");
-    lab.host(0)
-        .sysctl("net.ipv4.tcp_sack", "0")
-        .expect("a kernel parameter of the host");
+    lab.host(0).sysctl("net.ipv4.tcp_sack", "0").expect("a kernel parameter of the host");
 }
 
 #[test]
@@ -161,31 +130,20 @@ fn nothing_is_left_when_a_lab_is_dropped() {
     };
     let link = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/net"));
     let namespace = link(lab.host(0).pid()).expect("the host exists");
-    let mut left = lab
-        .host(0)
-        .command("sleep")
-        .arg("600")
-        .spawn()
-        .expect("sleep starts");
+    let mut left = lab.host(0).command("sleep").arg("600").spawn().expect("sleep starts");
     assert_eq!(link(left.id()).expect("it runs"), namespace);
     drop(lab);
     let status = left.wait().expect("it is our child");
     assert!(!status.success(), "a process in the lab ends with it");
-    let still_inside = std::fs::read_dir("/proc")
-        .expect("proc")
-        .flatten()
-        .any(|entry| {
-            std::fs::read_link(entry.path().join("ns/net")).is_ok_and(|found| found == namespace)
-        });
+    let still_inside = std::fs::read_dir("/proc").expect("proc").flatten().any(|entry| {
+        std::fs::read_link(entry.path().join("ns/net")).is_ok_and(|found| found == namespace)
+    });
     assert!(!still_inside, "no process holds {namespace:?} any more");
 }
 
 fn addresses(lab: &arq_bench::lab::Lab) -> [(IpAddr, IpAddr); 2] {
     let (a, b) = (lab.host(0), lab.host(1));
-    [
-        (a.ipv4().into(), b.ipv4().into()),
-        (a.ipv6().into(), b.ipv6().into()),
-    ]
+    [(a.ipv4().into(), b.ipv4().into()), (a.ipv6().into(), b.ipv6().into())]
 }
 
 fn bind_address(port: u16) -> SocketAddr {
@@ -207,9 +165,7 @@ fn role_udp_echo() {
 #[ignore = "a role that other tests start"]
 fn role_udp_ask() {
     let socket = UdpSocket::bind(bind_address(0)).expect("bind");
-    socket
-        .set_read_timeout(Some(Duration::from_millis(300)))
-        .expect("time-out");
+    socket.set_read_timeout(Some(Duration::from_millis(300))).expect("time-out");
     // A cable that was just put back may need a moment: the last of several tries decides.
     let heard = (0..5).any(|_| {
         let asked = socket.send_to(b"hello", parameter("TO"));
@@ -222,9 +178,7 @@ fn role_udp_ask() {
 #[ignore = "a role that other tests start"]
 fn role_udp_count() {
     let socket = UdpSocket::bind(bind_address(PORT)).expect("bind");
-    socket
-        .set_read_timeout(Some(Duration::from_millis(500)))
-        .expect("time-out");
+    socket.set_read_timeout(Some(Duration::from_millis(500))).expect("time-out");
     answer("bound");
     let mut received = 0;
     let started = Instant::now();
@@ -260,14 +214,7 @@ fn role_udp_gso() {
         let io = [std::io::IoSlice::new(&payload)];
         let segments = [ControlMessage::UdpGsoSegments(&1000)];
         let to = SockaddrStorage::from(to);
-        sendmsg(
-            socket.as_raw_fd(),
-            &io,
-            &segments,
-            MsgFlags::empty(),
-            Some(&to),
-        )
-        .expect("sendmsg");
+        sendmsg(socket.as_raw_fd(), &io, &segments, MsgFlags::empty(), Some(&to)).expect("sendmsg");
     }
     answer("sent");
 }

@@ -56,12 +56,7 @@ impl Lab {
         }
         let switch = Namespace::first()?;
         let hosts = (0..hosts)
-            .map(|index| {
-                Ok(Host {
-                    index,
-                    namespace: switch.sibling()?,
-                })
-            })
+            .map(|index| Ok(Host { index, namespace: switch.sibling()? }))
             .collect::<Result<Vec<_>, LabError>>()?;
         let lab = Self { hosts, switch };
         lab.wire()?;
@@ -78,9 +73,7 @@ impl Lab {
 
     /// Drops each packet that enters any host with this probability, from now on; resets the counts.
     pub fn set_loss(&self, probability: f64) -> Result<(), LabError> {
-        self.hosts
-            .iter()
-            .try_for_each(|host| host.set_loss(probability))
+        self.hosts.iter().try_for_each(|host| host.set_loss(probability))
     }
 
     /// Pulls the cable of a host out of the switch: the host loses its carrier and nothing passes.
@@ -110,9 +103,7 @@ impl Lab {
             );
         }
         self.switch_batch(&batch)?;
-        self.hosts
-            .iter()
-            .try_for_each(|host| host.configure(self.hosts.len()))
+        self.hosts.iter().try_for_each(|host| host.configure(self.hosts.len()))
     }
 
     fn switch_batch(&self, batch: &str) -> Result<(), LabError> {
@@ -162,7 +153,7 @@ impl Host {
         let mut count = PacketCount::default();
         for save in ["iptables-save", "ip6tables-save"] {
             let table = run(self.namespace.command(save).args(["-c", "-t", "raw"]), "")?;
-            table.lines().for_each(|line| count.add(line));
+            table.lines().for_each(|line| count.read(line));
         }
         Ok(count)
     }
@@ -171,8 +162,7 @@ impl Host {
     pub fn sysctl(&self, name: &str, value: &str) -> Result<(), LabError> {
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
         run(
-            self.command("sh")
-                .args(["-c", "printf %s \"$2\" > \"$1\"", "sysctl", &path, value]),
+            self.command("sh").args(["-c", "printf %s \"$2\" > \"$1\"", "sysctl", &path, value]),
             "",
         )
         .map(drop)
@@ -212,6 +202,18 @@ impl Host {
     }
 }
 
+impl std::ops::Add for PacketCount {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            arrived: self.arrived + other.arrived,
+            dropped: self.dropped + other.dropped,
+            arrived_bytes: self.arrived_bytes + other.arrived_bytes,
+        }
+    }
+}
+
 impl PacketCount {
     /// The share of arrived packets that was dropped; 0 when nothing arrived.
     pub fn drop_share(&self) -> f64 {
@@ -222,10 +224,9 @@ impl PacketCount {
     }
 
     /// Adds one line of `iptables-save -c`: `[packets:bytes] -A PREROUTING …`.
-    fn add(&mut self, line: &str) {
-        let Some((counters, rule)) = line
-            .strip_prefix('[')
-            .and_then(|l| l.split_once("] -A PREROUTING"))
+    fn read(&mut self, line: &str) {
+        let Some((counters, rule)) =
+            line.strip_prefix('[').and_then(|l| l.split_once("] -A PREROUTING"))
         else {
             return;
         };
@@ -263,15 +264,8 @@ mod tests {
         let mut count = PacketCount::default();
         let saved = "*raw\n:PREROUTING ACCEPT [7:700]\n[100:5000] -A PREROUTING -i eth0\n\
                      [11:550] -A PREROUTING -i eth0 -m statistic --mode random --probability 0.1 -j DROP\nCOMMIT";
-        saved.lines().for_each(|line| count.add(line));
-        assert_eq!(
-            count,
-            PacketCount {
-                arrived: 100,
-                dropped: 11,
-                arrived_bytes: 5000
-            }
-        );
+        saved.lines().for_each(|line| count.read(line));
+        assert_eq!(count, PacketCount { arrived: 100, dropped: 11, arrived_bytes: 5000 });
         assert!((count.drop_share() - 0.11).abs() < 1e-9);
     }
 

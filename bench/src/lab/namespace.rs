@@ -90,18 +90,12 @@ impl Namespace {
         F: FnMut() -> io::Result<()> + Send + Sync + 'static,
     {
         let mut command = Command::new("cat");
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         // SAFETY: the closures passed in only make system calls with values prepared before the fork.
         unsafe { command.pre_exec(enter) };
         let mut holder = command.spawn()?;
         match Handles::of(holder.id(), is_root) {
-            Ok(inside) => Ok(Self {
-                holder,
-                inside: Arc::new(inside),
-            }),
+            Ok(inside) => Ok(Self { holder, inside: Arc::new(inside) }),
             Err(e) => {
                 let _ = holder.kill().and_then(|()| holder.wait());
                 Err(e)
@@ -175,20 +169,8 @@ fn unshare_as_user(maps: &IdMaps) -> io::Result<()> {
 /// iptables takes a lock under /run, which a user namespace cannot write outside.
 fn private_run_directory() -> io::Result<()> {
     let none = None::<&CStr>;
-    mount(
-        none,
-        c"/",
-        none,
-        MsFlags::MS_REC | MsFlags::MS_PRIVATE,
-        none,
-    )?;
-    Ok(mount(
-        Some(c"tmpfs"),
-        c"/run",
-        Some(c"tmpfs"),
-        MsFlags::empty(),
-        none,
-    )?)
+    mount(none, c"/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
+    Ok(mount(Some(c"tmpfs"), c"/run", Some(c"tmpfs"), MsFlags::empty(), none)?)
 }
 
 /// Writes without allocating: this runs between fork and exec.
@@ -211,9 +193,7 @@ fn processes_in(pid: u32) -> Vec<i32> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();
     };
-    let names = entries
-        .flatten()
-        .filter_map(|e| e.file_name().into_string().ok());
+    let names = entries.flatten().filter_map(|e| e.file_name().into_string().ok());
     names
         .filter(|name| namespace(name).as_ref() == Some(&ours))
         .filter_map(|name| name.parse().ok())

@@ -53,15 +53,9 @@ pub(super) fn run(command: &mut Command, input: &str) -> Result<String, LabError
     // Users without root often have no sbin in their path, where these tools live.
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let outcome = command.spawn().and_then(|mut child| {
-        let fed = child
-            .stdin
-            .take()
-            .map_or(Ok(()), |mut stdin| stdin.write_all(input.as_bytes()));
+        let fed = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(input.as_bytes()));
         let output = child.wait_with_output()?;
         // A tool that failed early did not read its input: its own words explain that better.
         if output.status.success() {
@@ -73,10 +67,7 @@ pub(super) fn run(command: &mut Command, input: &str) -> Result<String, LabError
         Ok(output) if output.status.success() => {
             Ok(String::from_utf8_lossy(&output.stdout).into_owned())
         }
-        Ok(output) => Err(failed(
-            command,
-            String::from_utf8_lossy(&output.stderr).trim(),
-        )),
+        Ok(output) => Err(failed(command, String::from_utf8_lossy(&output.stderr).trim())),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Err(missing(command)),
         Err(e) => Err(failed(command, &e.to_string())),
     }
@@ -85,10 +76,7 @@ pub(super) fn run(command: &mut Command, input: &str) -> Result<String, LabError
 fn failed(command: &Command, reason: &str) -> LabError {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
-    LabError::Command {
-        command: words.join(" "),
-        reason: reason.to_owned(),
-    }
+    LabError::Command { command: words.join(" "), reason: reason.to_owned() }
 }
 
 fn missing(command: &Command) -> LabError {
@@ -108,28 +96,19 @@ mod tests {
     #[test]
     fn a_missing_tool_names_its_package() {
         let error = run(&mut Command::new("iptables-restore-of-another-world"), "").unwrap_err();
-        assert!(
-            error.to_string().contains("apt-get install iptables"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("apt-get install iptables"), "{error}");
     }
 
     #[test]
     fn a_failing_tool_is_quoted() {
-        let error = run(
-            Command::new("sh").args(["-c", "echo broken >&2; exit 3"]),
-            "",
-        )
-        .unwrap_err();
+        let error =
+            run(Command::new("sh").args(["-c", "echo broken >&2; exit 3"]), "").unwrap_err();
         assert!(error.to_string().ends_with("failed: broken"), "{error}");
     }
 
     #[test]
     fn input_reaches_the_tool_and_a_tool_that_ignores_it_is_no_success() {
-        assert_eq!(
-            run(&mut Command::new("cat"), "hello").expect("cat"),
-            "hello"
-        );
+        assert_eq!(run(&mut Command::new("cat"), "hello").expect("cat"), "hello");
         let long = "x".repeat(1 << 20);
         let error = run(&mut Command::new("true"), &long).unwrap_err();
         assert!(error.to_string().contains("Broken pipe"), "{error}");

@@ -3,11 +3,7 @@
 //!
 //! A namespace is a property of a process, so the part that runs in a host is this test binary started anew with
 //! the name of an ignored test, its *role*. What the role prints after the marker is its answer.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test binary uses its own part of this module"
-)]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part of this module")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -45,34 +41,19 @@ impl Role {
     pub fn start(host: &Host, role: &str, env: &[(&str, String)]) -> Self {
         let this = std::env::current_exe().expect("this test binary has a path");
         let mut command = host.command(this);
-        command.args([
-            "--exact",
-            role,
-            "--ignored",
-            "--nocapture",
-            "--test-threads=1",
-        ]);
+        command.args(["--exact", role, "--ignored", "--nocapture", "--test-threads=1"]);
         command.envs(env.iter().map(|(key, value)| (key, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the role starts");
         let stdin = child.stdin.take();
         let answers = BufReader::new(child.stdout.take().expect("stdout is piped"));
-        Self {
-            child,
-            stdin,
-            answers,
-        }
+        Self { child, stdin, answers }
     }
 
     /// The next answer of the role; blocks until it comes. `None` when the role has ended.
     pub fn try_answer(&mut self) -> Option<String> {
         let mut line = String::new();
-        while self
-            .answers
-            .read_line(&mut line)
-            .expect("the role prints text")
-            > 0
-        {
+        while self.answers.read_line(&mut line).expect("the role prints text") > 0 {
             // The harness may have printed "test name ... " before on the same line.
             if let Some((_, answer)) = line.split_once(ANSWER) {
                 return Some(answer.trim().to_owned());
