@@ -8,7 +8,7 @@ use std::{net::SocketAddr, time::Instant};
 
 use rand_core::RngCore;
 
-use super::Connection;
+use super::{transmit::PATH_PACKET_BYTES, Connection};
 use crate::{timer::TimerKind, units::PacketNumber};
 
 /// A question that goes unanswered this often is not asked again.
@@ -25,6 +25,17 @@ pub(super) struct PathProbe {
     sent_bytes: u64,
     challenges: u8,
     due: bool,
+}
+
+impl PathProbe {
+    /// Takes `bytes` of what may be sent to the address; `false` when that is used up.
+    fn take_allowance(&mut self, bytes: u64) -> bool {
+        let allowed = self.sent_bytes + bytes <= MAX_AMPLIFICATION * self.received_bytes;
+        if allowed {
+            self.sent_bytes += bytes;
+        }
+        allowed
+    }
 }
 
 impl Connection {
@@ -81,14 +92,27 @@ impl Connection {
         self.timers.set(TimerKind::Path, Some(now + self.recovery.pto_base()));
     }
 
-    /// Where a question of `bytes` may go now, and its token.
-    pub(super) fn take_path_challenge(&mut self, bytes: u64) -> Option<(SocketAddr, u64)> {
+    /// The peer asks whether we receive at the address that it used. Answered there only as far as
+    /// the limit for an address that has not answered us allows.
+    pub(super) fn on_path_challenge(&mut self, from: SocketAddr, token: u64) {
+        let answered = if from == self.remote {
+            true
+        } else if let Some(probe) = self.path_probe.as_mut().filter(|probe| probe.address == from) {
+            probe.take_allowance(PATH_PACKET_BYTES)
+        } else {
+            false
+        };
+        if answered {
+            self.path_response = Some((from, token));
+        }
+    }
+
+    /// Where a question may go now, and its token.
+    pub(super) fn take_path_challenge(&mut self) -> Option<(SocketAddr, u64)> {
         let probe = self.path_probe.as_mut()?;
-        let allowed = probe.sent_bytes + bytes <= MAX_AMPLIFICATION * probe.received_bytes;
-        if !std::mem::take(&mut probe.due) || !allowed {
+        if !std::mem::take(&mut probe.due) || !probe.take_allowance(PATH_PACKET_BYTES) {
             return None;
         }
-        probe.sent_bytes += bytes;
         Some((probe.address, probe.token))
     }
 }

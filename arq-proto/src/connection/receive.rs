@@ -158,7 +158,7 @@ impl Connection {
             Frame::Close { reason } => self.on_close(now, reason),
             Frame::MaxData { bytes } => self.credit = self.credit.max(bytes),
             Frame::MaxLaneData { lane, bytes } => self.send_lanes[lane.index()].set_credit(bytes),
-            Frame::PathChallenge(token) => self.path_response = Some((from, token)),
+            Frame::PathChallenge(token) => self.on_path_challenge(from, token),
             Frame::PathResponse(token) => self.on_path_response(from, token),
             Frame::Forget { lane, below } => {
                 if self.recv_lanes[lane.index()].on_forget(now, below) {

@@ -40,7 +40,7 @@ const CHUNK_OVERHEAD: usize = 1 + 8 + 4 + 4 + 2;
 /// Room for any control frame.
 const CONTROL_BYTES: usize = 9;
 /// A packet with nothing but a path challenge or response, at most.
-const PATH_PACKET_BYTES: u64 = (DataHeader::MAX_OVERHEAD + CONTROL_BYTES) as u64;
+pub(super) const PATH_PACKET_BYTES: u64 = (DataHeader::MAX_OVERHEAD + CONTROL_BYTES) as u64;
 
 /// A packet under construction.
 struct Draft {
@@ -265,10 +265,15 @@ impl Connection {
 
     /// A question or answer about an address, in a packet of its own.
     fn transmit_path(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
+        // The cookie would make the packet larger than what it answers, and a client that has not
+        // been answered yet has no path to leave.
+        if self.cookie().is_some() {
+            return None;
+        }
         let (destination, frame) = if let Some((to, token)) = self.path_response.take() {
             (to, Frame::PathResponse(token))
         } else {
-            let (to, token) = self.take_path_challenge(PATH_PACKET_BYTES)?;
+            let (to, token) = self.take_path_challenge()?;
             (to, Frame::PathChallenge(token))
         };
         let mut draft = self.start_packet(now, out, BASE_MTU.into())?;
