@@ -55,7 +55,7 @@ pub(crate) struct SentPacket {
 /// A lost packet is remembered for this long, if memory allows: an acknowledgement that comes late
 /// because a queue has built up gives the round-trip sample that ends needless repairs.
 const LOST_MEMORY: Duration = Duration::from_secs(3);
-/// Packets remembered beside those of interest.
+/// Packets remembered beside those of interest, and acknowledgements among those.
 const MAX_REMEMBERED: u64 = 4_096;
 
 /// Every packet number from the oldest of interest to the newest used.
@@ -150,7 +150,10 @@ impl SentLedger {
                 Fate::Acked | Fate::Skipped => true,
                 // What lies below the floor is dropped on arrival: an acknowledgement that was
                 // overtaken should not be.
-                Fate::NotEliciting => settled_before.is_some_and(|limit| packet.sent_at < limit),
+                Fate::NotEliciting => {
+                    let crowded = self.next_number().0 - self.floor > MAX_REMEMBERED;
+                    crowded || settled_before.is_some_and(|limit| packet.sent_at < limit)
+                }
                 Fate::Lost(at) => settled_before.is_some_and(|limit| at < limit),
                 Fate::InFlight => false,
             };
