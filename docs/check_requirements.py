@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+"""Which requirements of protocol.md do code and tests cite?
+
+A requirement is a line that starts with **ARQ-XXX-n**; a citation is that number anywhere in a Rust
+source, or in another document. A citation counts as a test's if it stands in a folder `tests` or
+`fuzz`, in the simulator, or below `#[cfg(test)]`.
+
+Exits with 1 if a citation names a requirement that does not exist, or if one is defined twice.
+`--list` prints every requirement with the places that cite it; without it only the gaps are printed.
+"""
+
+import collections
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SPECIFICATION = ROOT / "docs" / "protocol.md"
+NUMBER = re.compile(r"\bARQ-[A-Z]+-\d+\b")
+SKIPPED = {"target", ".git"}
+TEST_FOLDERS = {"tests", "fuzz", "arq-sim", "benches"}
+
+
+def requirements():
+    """Every requirement with its line; the numbers that are defined twice."""
+    found, twice = {}, []
+    for line, text in enumerate(SPECIFICATION.read_text().splitlines(), 1):
+        if match := re.match(r"\*\*(ARQ-[A-Z]+-\d+)\*\*", text):
+            if match[1] in found:
+                twice.append(match[1])
+            found[match[1]] = line
+    return found, twice
+
+
+def files():
+    for pattern in ("*.rs", "*.md"):
+        for path in sorted(ROOT.rglob(pattern)):
+            parts = path.relative_to(ROOT).parts
+            if not SKIPPED & set(parts):
+                yield path, parts
+
+
+def citations():
+    """Every citation as (requirement, place, whether in a test)."""
+    for path, parts in files():
+        in_test = path.suffix == ".rs" and bool(TEST_FOLDERS & set(parts))
+        for line, text in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            in_test |= path.suffix == ".rs" and "#[cfg(test)]" in text
+            if path == SPECIFICATION and text.startswith("**ARQ-"):
+                text = text.split("**", 2)[2]
+            for number in NUMBER.findall(text):
+                yield number, f"{'/'.join(parts)}:{line}", in_test
+
+
+def order(number):
+    name, index = number.rsplit("-", 1)
+    return name, int(index)
+
+
+def main():
+    defined, twice = requirements()
+    code, tests = collections.defaultdict(list), collections.defaultdict(list)
+    unknown = []
+    for number, place, in_test in citations():
+        if number not in defined:
+            unknown.append(f"{place}: {number} is no requirement of docs/protocol.md")
+        elif place.endswith(".rs") or ".rs:" in place:
+            (tests if in_test else code)[number].append(place)
+
+    for number in sorted(defined, key=order):
+        if "--list" in sys.argv[1:]:
+            print(f"{number}  (protocol.md:{defined[number]})")
+            for what, places in (("code", code), ("test", tests)):
+                for place in places[number]:
+                    print(f"    {what}  {place}")
+    untested = [number for number in sorted(defined, key=order) if not tests[number]]
+    by_group = collections.defaultdict(list)
+    for number in untested:
+        group, index = number.rsplit("-", 1)
+        by_group[group].append(index)
+    print("requirements that no test cites:")
+    for group, indices in by_group.items():
+        print(f"    {group}-{{{', '.join(indices)}}}" if len(indices) > 1 else f"    {group}-{indices[0]}")
+    print(
+        f"{len(defined)} requirements, {len(defined) - len(untested)} cited by tests, "
+        f"{len(untested)} not; {sum(map(bool, code.values()))} cited by code"
+    )
+    for problem in unknown + [f"docs/protocol.md: {number} is defined twice" for number in twice]:
+        print(problem, file=sys.stderr)
+    sys.exit(bool(unknown or twice))
+
+
+main()
