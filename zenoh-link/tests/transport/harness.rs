@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! What is a node in these scenarios: a transport manager, and a journal of what reached it.
+
+use std::{
+    any::Any,
+    collections::BTreeMap,
+    future::Future,
+    sync::{Arc, LazyLock, Mutex},
+    time::Duration,
+};
+
+use zenoh_buffers::buffer::SplitBuffer;
+use zenoh_link::{EndPoint, Link, Locator};
+use zenoh_protocol::{
+    core::{CongestionControl, Priority, Reliability, ZenohIdProto},
+    network::{
+        push::ext::QoSType, NetworkBody, NetworkBodyMut, NetworkMessage, NetworkMessageMut, Push,
+    },
+    zenoh::{PushBody, Put},
+};
+use zenoh_result::{bail, ZResult};
+use zenoh_transport::{
+    multicast::TransportMulticast,
+    unicast::{TransportManagerBuilderUnicast, TransportUnicast},
+    TransportEventHandler, TransportManager, TransportManagerBuilder,
+    TransportMulticastEventHandler, TransportPeer, TransportPeerEventHandler,
+};
+
+/// Longer than any step takes on a busy machine; a test that needs it has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Protocol and metadata of the link under test.
+static LINK: LazyLock<(String, String)> = LazyLock::new(|| {
+    let link = std::env::var("LINK_UNDER_TEST").unwrap_or_else(|_| "arq".to_owned());
+    match link.split_once('?') {
+        Some((protocol, metadata)) => (protocol.to_owned(), format!("?{metadata}")),
+        None => (link, String::new()),
+    }
+});
+
+/// The protocol of the link under test.
+pub(crate) fn protocol() -> &'static str {
+    &LINK.0
+}
+
+/// An endpoint of the link under test.
+pub(crate) fn endpoint(address: &str) -> EndPoint {
+    endpoint_with(address, "")
+}
+
+/// An endpoint of the link under test with local configuration (`key=value;…`).
+pub(crate) fn endpoint_with(address: &str, config: &str) -> EndPoint {
+    let (protocol, metadata) = &*LINK;
+    let hash = if config.is_empty() { "" } else { "#" };
+    format!("{protocol}/{address}{metadata}{hash}{config}").parse().unwrap()
+}
+
+/// The endpoint behind a listener's locator, without the listener's own configuration.
+pub(crate) fn reach(locator: &Locator) -> EndPoint {
+    if locator.protocol().as_str() == protocol() {
+        endpoint(locator.address().as_str())
+    } else {
+        locator.to_endpoint()
+    }
+}
+
+/// Fails the test when `step` takes unreasonably long.
+pub(crate) async fn soon<T>(what: &str, step: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(PATIENCE, step).await {
+        Ok(value) => value,
+        Err(_) => panic!("{what}: not within {PATIENCE:?}"),
+    }
+}
+
+/// Looks again and again until `condition` holds.
+pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let looking = async {
+        while !condition() {
+            breather().await;
+        }
+    };
+    soon(what, looking).await;
+}
+
+/// The pause between two looks at a condition.
+async fn breather() {
+    tokio::time::sleep(Duration::from_millis(2)).await;
+}
+
+/// What a message of these scenarios says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Letter {
+    pub(crate) number: u32,
+    pub(crate) priority: Priority,
+    pub(crate) size: usize,
+}
+
+impl Letter {
+    pub(crate) fn new(number: u32, size: usize) -> Self {
+        Self { number, priority: Priority::DEFAULT, size }
+    }
+
+    /// `count` letters of one size, numbered from zero.
+    pub(crate) fn series(count: u32, size: usize) -> Vec<Self> {
+        (0..count).map(|number| Self::new(number, size)).collect()
+    }
+
+    /// The number first, then bytes that differ from place to place and from letter to letter.
+    fn payload(self) -> Vec<u8> {
+        let number = self.number.to_le_bytes();
+        let pattern = |i: usize| (i as u8) ^ ((i >> 8) as u8).wrapping_mul(31) ^ number[0];
+        (0..self.size).map(|i| number.get(i).copied().unwrap_or_else(|| pattern(i))).collect()
+    }
+
+    pub(crate) fn message(self) -> NetworkMessage {
+        let put = Put { payload: self.payload().into(), ..Put::default() };
+        let mut push = Push::from(PushBody::from(put));
+        push.wire_expr = "scenario".into();
+        push.ext_qos = QoSType::new(self.priority, CongestionControl::Block, false);
+        NetworkMessage::from(NetworkBody::Push(push))
+    }
+
+    /// The letter in `message`, unless it is not as it was written.
+    fn read(message: NetworkMessageMut) -> ZResult<Self> {
+        let NetworkBodyMut::Push(push) = message.body else {
+            bail!("not a push: {:?}", message.body);
+        };
+        let PushBody::Put(put) = &push.payload else {
+            bail!("not a put: {:?}", push.payload);
+        };
+        let payload = put.payload.contiguous();
+        let mut number = [0; 4];
+        for (to, from) in number.iter_mut().zip(payload.iter()) {
+            *to = *from;
+        }
+        let letter = Self {
+            number: u32::from_le_bytes(number),
+            priority: push.ext_qos.get_priority(),
+            size: payload.len(),
+        };
+        if message.reliability != Reliability::Reliable || *payload != letter.payload() {
+            bail!("{letter:?} is damaged");
+        }
+        Ok(letter)
+    }
+}
+
+/// What reached a node.
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    pub(crate) letters: Vec<Letter>,
+    /// Anything that should not have come, or not like this.
+    pub(crate) damage: Vec<String>,
+    /// Transports opened, and those of them that closed.
+    pub(crate) opened: usize,
+    pub(crate) closed: usize,
+}
+
+#[derive(Clone, Default)]
+struct Scribe(Arc<Mutex<Journal>>);
+
+impl TransportEventHandler for Scribe {
+    fn new_unicast(
+        &self,
+        _peer: TransportPeer,
+        _transport: TransportUnicast,
+    ) -> ZResult<Arc<dyn TransportPeerEventHandler>> {
+        self.0.lock().unwrap().opened += 1;
+        Ok(Arc::new(self.clone()))
+    }
+
+    fn new_multicast(
+        &self,
+        _transport: TransportMulticast,
+    ) -> ZResult<Arc<dyn TransportMulticastEventHandler>> {
+        bail!("no scenario has groups")
+    }
+}
+
+impl TransportPeerEventHandler for Scribe {
+    fn handle_message(&self, message: NetworkMessageMut) -> ZResult<()> {
+        let read = Letter::read(message);
+        let mut journal = self.0.lock().unwrap();
+        match read {
+            Ok(letter) => journal.letters.push(letter),
+            Err(damage) => journal.damage.push(damage.to_string()),
+        }
+        Ok(())
+    }
+    fn new_link(&self, _link: Link) {}
+    fn del_link(&self, _link: Link) {}
+    fn closed(&self) {
+        self.0.lock().unwrap().closed += 1;
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// One zenoh node, down to its transports.
+pub(crate) struct Node {
+    pub(crate) manager: TransportManager,
+    scribe: Scribe,
+}
+
+impl Node {
+    /// A node with zenoh's defaults, but up to four links and any number of peers.
+    pub(crate) fn new() -> Self {
+        Self::with(|unicast| unicast.max_links(4))
+    }
+
+    pub(crate) fn with(
+        unicast: impl FnOnce(TransportManagerBuilderUnicast) -> TransportManagerBuilderUnicast,
+    ) -> Self {
+        let unicast = unicast(TransportManager::config_unicast());
+        Self::build(|manager| manager.unicast(unicast))
+    }
+
+    pub(crate) fn build(
+        manager: impl FnOnce(TransportManagerBuilder) -> TransportManagerBuilder,
+    ) -> Self {
+        let scribe = Scribe::default();
+        let builder = manager(TransportManager::builder().zid(ZenohIdProto::rand()));
+        Self { manager: builder.build(Arc::new(scribe.clone())).unwrap(), scribe }
+    }
+
+    /// Listens on a free port of the loopback interface; returns where to connect to.
+    pub(crate) async fn listen(&self) -> EndPoint {
+        self.listen_on(endpoint("127.0.0.1:0")).await.unwrap()
+    }
+
+    pub(crate) async fn listen_on(&self, endpoint: EndPoint) -> ZResult<EndPoint> {
+        let locator = soon("listen", self.manager.add_listener(endpoint)).await?;
+        Ok(reach(&locator))
+    }
+
+    pub(crate) async fn connect(&self, to: &EndPoint) -> ZResult<TransportUnicast> {
+        soon("connect", self.manager.open_transport_unicast(to.clone())).await
+    }
+
+    /// The transport to `peer`, as soon as it stands on this side.
+    pub(crate) async fn transport_to(&self, peer: &Self) -> TransportUnicast {
+        soon("the transport opens", async {
+            loop {
+                let zid = &peer.manager.config.zid;
+                if let Some(transport) = self.manager.get_transport_unicast(zid).await {
+                    return transport;
+                }
+                breather().await;
+            }
+        })
+        .await
+    }
+
+    /// Waits until this node has no transport left.
+    pub(crate) async fn alone(&self) {
+        soon("all transports close", async {
+            while !self.manager.get_transports_unicast().await.is_empty() {
+                breather().await;
+            }
+        })
+        .await;
+    }
+
+    pub(crate) fn journal<T>(&self, read: impl FnOnce(&Journal) -> T) -> T {
+        read(&self.scribe.0.lock().unwrap())
+    }
+
+    /// Waits for exactly `letters`: none missing, none twice, none damaged, in order per priority.
+    pub(crate) async fn receives(&self, letters: &[Letter]) {
+        let complete = |journal: &Journal| {
+            journal.letters.len() >= letters.len() || !journal.damage.is_empty()
+        };
+        let arriving = async {
+            while !self.journal(complete) {
+                breather().await;
+            }
+        };
+        if tokio::time::timeout(PATIENCE, arriving).await.is_err() {
+            let arrived = self.journal(|journal| journal.letters.len());
+            panic!("{arrived} of {} letters arrived within {PATIENCE:?}", letters.len());
+        }
+        self.journal(|journal| {
+            assert_eq!(journal.damage, [""; 0], "nothing else arrived");
+            assert_eq!(by_priority(&journal.letters), by_priority(letters));
+        });
+    }
+
+    pub(crate) async fn close(self) {
+        soon("the manager closes", self.manager.close()).await;
+    }
+}
+
+fn by_priority(letters: &[Letter]) -> BTreeMap<u8, Vec<(u32, usize)>> {
+    let mut lanes = BTreeMap::<_, Vec<_>>::new();
+    for letter in letters {
+        let lane = lanes.entry(letter.priority as u8).or_default();
+        lane.push((letter.number, letter.size));
+    }
+    lanes
+}
+
+/// Two nodes with a transport between them: the listener, the connector, and where it connected.
+pub(crate) async fn pair(node: impl Fn() -> Node) -> (Node, Node, EndPoint) {
+    let (listener, connector) = (node(), node());
+    let at = listener.listen().await;
+    connector.connect(&at).await.unwrap();
+    listener.transport_to(&connector).await;
+    (listener, connector, at)
+}
+
+/// Sends `letters` in this order, waiting where the link is full, as a Block publisher does.
+pub(crate) async fn send(transport: &TransportUnicast, letters: &[Letter]) {
+    let (transport, letters) = (transport.clone(), letters.to_vec());
+    let sending = tokio::task::spawn_blocking(move || {
+        for letter in letters {
+            let sent = transport.schedule(letter.message().as_mut());
+            assert!(matches!(sent, Ok(true)), "{letter:?}: {sent:?}");
+        }
+    });
+    soon("send", sending).await.unwrap();
+}
+
+/// Both nodes send `letters` to each other at once and receive all of them.
+pub(crate) async fn exchange(a: &Node, b: &Node, letters: &[Letter]) {
+    let (to_b, to_a) = (a.transport_to(b).await, b.transport_to(a).await);
+    tokio::join!(
+        send(&to_b, letters),
+        send(&to_a, letters),
+        a.receives(letters),
+        b.receives(letters)
+    );
+}
+
+/// How many times the two ends of `transport` are joined; a best-effort companion does not count.
+pub(crate) fn joints(transport: &TransportUnicast) -> usize {
+    let links = transport.get_links().unwrap_or_default();
+    let addresses = |link: &Link| (link.src.address().to_string(), link.dst.address().to_string());
+    let distinct: std::collections::BTreeSet<_> = links.iter().map(addresses).collect();
+    distinct.len()
+}

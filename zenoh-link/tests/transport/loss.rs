@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! How soon does a session open on a bad radio? 25 % of the datagrams lost each way, 10 ms one way.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use tokio::{net::UdpSocket, task::JoinSet};
+
+use super::harness::{endpoint, protocol, soon, Node};
+
+const ONE_WAY: Duration = Duration::from_millis(10);
+const LOSS: f64 = 0.25;
+const TRIES: u64 = 100;
+const AT_ONCE: usize = 4;
+
+/// A relay that delays each datagram and loses some; the same ones for the same seed and order.
+struct Radio {
+    server: SocketAddr,
+    rng: Mutex<fastrand::Rng>,
+}
+
+impl Radio {
+    /// Starts in front of `server`, for one client; ends with the test's runtime.
+    async fn to(server: SocketAddr, seed: u64) -> SocketAddr {
+        let front = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
+        let back = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
+        let address = front.local_addr().unwrap();
+        let radio = Arc::new(Self { server, rng: Mutex::new(fastrand::Rng::with_seed(seed)) });
+        tokio::spawn(radio.relay(front, back));
+        address
+    }
+
+    async fn relay(self: Arc<Self>, front: Arc<UdpSocket>, back: Arc<UdpSocket>) {
+        let (mut up, mut down) = (vec![0; 65_536], vec![0; 65_536]);
+        let mut client = None;
+        loop {
+            let (datagram, socket, to) = tokio::select! {
+                Ok((length, from)) = front.recv_from(&mut up) => {
+                    client = Some(from);
+                    (up[..length].to_vec(), back.clone(), self.server)
+                }
+                Ok((length, _)) = back.recv_from(&mut down) => {
+                    let Some(client) = client else { continue };
+                    (down[..length].to_vec(), front.clone(), client)
+                }
+                else => return,
+            };
+            let lost = self.rng.lock().unwrap().f64() < LOSS;
+            if !lost {
+                tokio::spawn(async move {
+                    tokio::time::sleep(ONE_WAY).await;
+                    // A full buffer loses a datagram, as any hop may.
+                    let _ = socket.send_to(&datagram, to).await;
+                });
+            }
+        }
+    }
+}
+
+async fn time_to_open(listener: SocketAddr, seed: u64) -> Duration {
+    let radio = Radio::to(listener, seed).await;
+    let connector = Node::new();
+    let start = Instant::now();
+    connector.connect(&endpoint(&radio.to_string())).await.unwrap();
+    let took = start.elapsed();
+    connector.close().await;
+    took
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_session_opens_within_a_second_on_a_bad_radio() {
+    if protocol() != "arq" {
+        // The stock datagram link loses zenoh's handshake, the streams have no datagrams to relay.
+        return;
+    }
+    let listener = Node::new();
+    let at = listener.listen().await;
+    let address: SocketAddr = at.address().as_str().parse().unwrap();
+    let (mut tries, mut times) = (JoinSet::new(), Vec::new());
+    for seed in 0..TRIES {
+        if tries.len() >= AT_ONCE {
+            times.extend(tries.join_next().await);
+        }
+        tries.spawn(time_to_open(address, seed));
+    }
+    soon("all tries", async {
+        while let Some(took) = tries.join_next().await {
+            times.push(took);
+        }
+    })
+    .await;
+    let mut times: Vec<Duration> = times.into_iter().map(Result::unwrap).collect();
+    times.sort();
+    println!("opened after: median {:?}, 99th {:?}, worst {:?}", times[50], times[98], times[99]);
+    assert!(times[98] <= Duration::from_secs(1), "{times:?}");
+    listener.close().await;
+}
