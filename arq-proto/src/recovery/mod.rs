@@ -29,6 +29,11 @@ use crate::{
 /// A reset that answers a packet further back than this is out of date.
 const RESET_MEMORY_PACKETS: u64 = 1 << 16;
 
+/// Packets that may leave after a probe time-out before an acknowledgement comes: all of the longest
+/// message, but not all of a large window. When the silence is a queue and not a loss, repeating
+/// everything would feed it.
+const PACKETS_PER_PROBE: u32 = 64;
+
 /// Contents of the packets whose fate has become known, in the order of sending.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
@@ -51,6 +56,8 @@ pub(crate) struct Recovery {
     loss_deadline: Option<Instant>,
     newest_eliciting: Option<Instant>,
     pto_count: u32,
+    /// Packets that may still leave before an acknowledgement comes, after a probe time-out.
+    probe_budget: Option<u32>,
     packets_lost: u64,
     packets_spuriously_lost: u64,
     /// When something was last heard from the peer.
@@ -76,6 +83,7 @@ impl Recovery {
             loss_deadline: None,
             newest_eliciting: None,
             pto_count: 0,
+            probe_budget: None,
             packets_lost: 0,
             packets_spuriously_lost: 0,
             heard_at: now,
@@ -122,7 +130,7 @@ impl Recovery {
         let in_flight = self.ledger.in_flight_bytes();
         let room = in_flight == 0 || in_flight + bytes <= self.controller.window();
         let most = self.window_packets.map_or(u64::MAX, u64::from);
-        room && self.ledger.in_flight_packets() < most
+        room && self.ledger.in_flight_packets() < most && self.probe_budget != Some(0)
     }
 
     /// When the pacer lets the next packet leave; `None` is now.
@@ -152,6 +160,7 @@ impl Recovery {
             self.pacer.on_sent(u64::from(bytes));
             self.newest_eliciting = Some(now);
             self.probe_due = false;
+            self.probe_budget = self.probe_budget.map(|budget| budget.saturating_sub(1));
         }
         self.ledger.push(SentPacket {
             sent_at: now,
@@ -189,6 +198,7 @@ impl Recovery {
         self.largest_acked = self.largest_acked.max(Some(ack.largest()));
         if let Some((number, sent_at, app_limited)) = newly.largest {
             self.pto_count = 0;
+            self.probe_budget = None;
             if number == ack.largest() {
                 let delay = Duration::from_micros(ack.delay_us.min(1_000_000));
                 self.rtt.update(now.saturating_duration_since(sent_at), delay);
@@ -280,6 +290,7 @@ impl Recovery {
         self.declare_lost(now, &lost, LossCause::Timeout, out);
         self.pto_count += 1;
         self.probe_due = true;
+        self.probe_budget = Some(PACKETS_PER_PROBE);
         if self.pto_count > pto::flat_count(self.loss.upper(), reverse) {
             self.controller.on_silence();
         }
@@ -334,6 +345,7 @@ impl Recovery {
         self.loss = LossEstimator::default();
         self.controller.on_path_change();
         self.pto_count = 0;
+        self.probe_budget = None;
     }
 
     /// Nothing sent before matters any more.
