@@ -18,8 +18,9 @@ use zenoh_link_commons::{
     get_ip_interface_names, LinkAuthId, LinkUnicast, LinkUnicastTrait, NewLink,
 };
 use zenoh_protocol::{
+    common::imsg,
     core::{Locator, Metadata, Priority, Reliability},
-    transport::BatchSize,
+    transport::{id, BatchSize},
 };
 use zenoh_result::{bail, zerror, ZResult};
 
@@ -97,7 +98,14 @@ impl LinkUnicastArq {
     }
 
     async fn send(&self, message: &[u8], priority: Option<Priority>) -> ZResult<()> {
-        let sent = self.association.connection.send(self.lane(priority)?, message);
+        let connection = &self.association.connection;
+        let lane = self.lane(priority)?;
+        let sent = async {
+            if is_goodbye(message) {
+                connection.delivered().await;
+            }
+            connection.send(lane, message).await
+        };
         tokio::select! {
             biased;
             () = self.closed.cancelled() => bail!("cannot write on {self}: the link is closed"),
@@ -106,7 +114,15 @@ impl LinkUnicastArq {
     }
 
     async fn receive(&self, buffer: &mut [u8], priority: Option<Priority>) -> ZResult<usize> {
-        let received = self.association.connection.recv(self.lane(priority)?);
+        let connection = &self.association.connection;
+        let lane = self.lane(priority)?;
+        let received = async {
+            let received = connection.recv(lane).await;
+            if received.as_ref().map_or(true, |message| is_goodbye(message)) {
+                connection.consumed().await;
+            }
+            received
+        };
         let message = tokio::select! {
             biased;
             received = received => {
@@ -123,6 +139,24 @@ impl LinkUnicastArq {
         };
         target.copy_from_slice(&message);
         Ok(message.len())
+    }
+}
+
+/// Whether a batch is zenoh's last word on a link. It ends the session when it is read, and what
+/// other priorities have still to deliver is lost with it. On a link where each priority has an
+/// order of its own, it must therefore leave after what was written has arrived, and be read after
+/// what has arrived was read: as on a stream.
+fn is_goodbye(batch: &[u8]) -> bool {
+    /// Identifier, reason, and the header of a compressed batch.
+    const LONGEST: usize = 4;
+    let is_close = |byte: &u8| imsg::mid(*byte) == id::CLOSE;
+    let compression_header = |byte: &u8| *byte <= 1;
+    match batch {
+        [] => false,
+        [first, rest @ ..] if batch.len() <= LONGEST => {
+            is_close(first) || compression_header(first) && rest.first().is_some_and(is_close)
+        }
+        _ => false,
     }
 }
 
@@ -204,5 +238,24 @@ impl LinkUnicastTrait for LinkUnicastArq {
 impl std::fmt::Display for LinkUnicastArq {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} => {}", self.src, self.dst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_goodbye;
+
+    #[test]
+    fn the_close_message_is_recognised_and_others_are_not() {
+        for reason in 0..10 {
+            for session in [0, 0x20] {
+                assert!(is_goodbye(&[0x03 | session, reason]));
+                assert!(is_goodbye(&[0, 0x03 | session, reason]));
+            }
+        }
+        let keep_alive = [0x04];
+        let frame = [0x25, 0x07, 0x00, 0x1d];
+        let longer = [0x03, 0, 0, 0, 0];
+        assert!(![&[][..], &keep_alive, &frame, &longer].into_iter().any(is_goodbye));
     }
 }

@@ -53,10 +53,10 @@ impl ConstructibleLinkManagerUnicast<()> for LinkManagerUnicastArq {
     }
 }
 
-/// Drivers run where nothing else does that could block: the application's callbacks run on the
-/// runtime that reads links, and one that waits for a link must not hold that link's driver.
+/// Drivers run on the runtime of zenoh's writers. The one of its readers also runs the application's
+/// callbacks, and a callback that waits for a link must not hold up that link's driver.
 fn driver_runtime() -> Handle {
-    ZRuntime::Acceptor.deref().clone()
+    ZRuntime::TX.deref().clone()
 }
 
 /// A checked configuration and the terms that it offers to the peer.

@@ -241,7 +241,7 @@ pub const KEYS: &[Key] = &[
     ),
     config(
         "dscp",
-        Value::Text("a number, 0x for hexadecimal, several joined by |"),
+        Value::Text("0..=255, also as 0x.. or 0b.."),
         "0",
         "the type-of-service byte of every datagram; turns segmentation offload off",
     ),

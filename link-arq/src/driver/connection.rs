@@ -111,6 +111,20 @@ impl ArqConnection {
         .await
     }
 
+    /// Waits until everything that was sent has arrived, for the linger time at most.
+    pub async fn delivered(&self) {
+        let delivered = self.progress(|state| {
+            matches!(state.phase, Phase::Closed(_)) || state.core.stats().send_buffer_bytes == 0
+        });
+        let _ = tokio::time::timeout(self.0.linger, delivered).await;
+    }
+
+    /// Waits until everything that has arrived is read, for the idle time-out at most.
+    pub async fn consumed(&self) {
+        let consumed = self.progress(|_state| true);
+        let _ = tokio::time::timeout(self.0.idle_timeout, consumed).await;
+    }
+
     /// Waits for a step in the connection's life.
     async fn lifecycle<T>(&self, reached: impl Fn(&State) -> Option<T>) -> T {
         poll_fn(|cx| {
@@ -122,6 +136,19 @@ impl ArqConnection {
             Poll::Pending
         })
         .await
+    }
+
+    /// Waits for something that no event tells of: looks at every change.
+    async fn progress(&self, reached: impl Fn(&State) -> bool) {
+        poll_fn(|cx| {
+            let mut state = lock(&self.0.state);
+            if reached(&state) {
+                return Poll::Ready(());
+            }
+            state.waiters.wait_progress(cx);
+            Poll::Pending
+        })
+        .await;
     }
 
     /// What the peer put into its `app_params`.
@@ -173,6 +200,7 @@ pub(super) struct Inner {
     bound: SocketAddr,
     max_segments: usize,
     linger: Duration,
+    idle_timeout: Duration,
     state: Mutex<State>,
 }
 
@@ -234,6 +262,7 @@ impl Inner {
             bound: endpoint.local_addr(),
             max_segments: (MAX_OFFLOAD_BYTES / usize::from(config.mtu)).max(1),
             linger: config.linger,
+            idle_timeout: config.idle_timeout,
             state: Mutex::new(State {
                 core,
                 phase: Phase::Opening,
@@ -383,6 +412,7 @@ impl Inner {
                 Event::Readable(_) | Event::Writable(_) => {}
             }
         }
+        state.waiters.collect_progress(&mut aftermath.wake);
         let drained = state.core.is_drained();
         let deadline = if drained { None } else { state.core.poll_timeout().map(|(at, _)| at) };
         if deadline != state.armed {

@@ -30,6 +30,8 @@ pub(super) struct LaneWaiters {
     writers: [Waiters; LaneId::COUNT],
     /// For the connection to be established or to end.
     lifecycle: Waiters,
+    /// For anything to happen at all.
+    progress: Waiters,
 }
 
 impl Default for LaneWaiters {
@@ -38,6 +40,7 @@ impl Default for LaneWaiters {
             readers: std::array::from_fn(|_| Waiters::default()),
             writers: std::array::from_fn(|_| Waiters::default()),
             lifecycle: Waiters::default(),
+            progress: Waiters::default(),
         }
     }
 }
@@ -56,6 +59,16 @@ impl LaneWaiters {
     /// Wakes the caller when the connection is established or ends.
     pub(super) fn wait_lifecycle(&mut self, cx: &Context<'_>) {
         self.lifecycle.register(cx);
+    }
+
+    /// Wakes the caller when anything changes: for the rare wait that no event announces.
+    pub(super) fn wait_progress(&mut self, cx: &Context<'_>) {
+        self.progress.register(cx);
+    }
+
+    /// Moves the wakers of those who wait for any change into `wake`.
+    pub(super) fn collect_progress(&mut self, wake: &mut Vec<Waker>) {
+        wake.append(&mut self.progress.0);
     }
 
     /// Moves the wakers of those who wait for a step in the connection's life into `wake`.
