@@ -13,7 +13,10 @@ const Z_PONG: &str = env!("CARGO_BIN_EXE_z_pong");
 const Z_PUB_THR: &str = env!("CARGO_BIN_EXE_z_pub_thr");
 const Z_SUB_THR: &str = env!("CARGO_BIN_EXE_z_sub_thr");
 const Z_INFO: &str = env!("CARGO_BIN_EXE_z_info");
-const PROGRAMS: [&str; 7] = [Z_PUB, Z_SUB, Z_PING, Z_PONG, Z_PUB_THR, Z_SUB_THR, Z_INFO];
+const Z_GET: &str = env!("CARGO_BIN_EXE_z_get");
+const Z_QUERYABLE: &str = env!("CARGO_BIN_EXE_z_queryable");
+const PROGRAMS: [&str; 9] =
+    [Z_PUB, Z_SUB, Z_PING, Z_PONG, Z_PUB_THR, Z_SUB_THR, Z_INFO, Z_GET, Z_QUERYABLE];
 
 fn output(program: &str, arguments: &[&str]) -> Output {
     Command::new(program).args(arguments).output().expect("the program starts")
@@ -60,6 +63,8 @@ fn bad_arguments_are_refused_before_anything_starts() {
         (Z_SUB, &["-k", "a//b"]),
         (Z_SUB, &["-m", "observer"]),
         (Z_SUB_THR, &["-n", "0"]),
+        (Z_GET, &["--target", "nobody"]),
+        (Z_QUERYABLE, &["-k", "a//b"]),
     ] {
         assert_eq!(output(program, arguments).status.code(), Some(2), "{program} {arguments:?}");
     }
@@ -73,6 +78,18 @@ fn a_publication_arrives_over_tcp() {
 #[test]
 fn a_publication_arrives_over_arq() {
     publication_arrives("arq");
+}
+
+#[test]
+fn a_query_is_answered_over_arq() {
+    let endpoint = free_endpoint("arq");
+    let serve = ["-l", &endpoint, "--no-multicast-scouting", "-k", "test/asked", "-p", "me"];
+    let mut queryable = Running::start(Z_QUERYABLE, &serve, "Press CTRL-C");
+    let ask = ["-e", &endpoint, "-m", "client", "-s", "test/*", "-p", "who?"];
+    let replies = String::from_utf8_lossy(&output(Z_GET, &ask).stdout).into_owned();
+    assert!(replies.contains(">> Received ('test/asked': 'me')"), "{replies}");
+    let query = queryable.line("Received Query").expect("a query");
+    assert!(query.contains("'test/*' with payload 'who?'"), "{query}");
 }
 
 #[test]
