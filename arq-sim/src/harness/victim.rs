@@ -19,6 +19,8 @@ use crate::{
 
 /// No input makes a well-behaved connection send or say more than this.
 const MAX_ANSWERS: usize = 10_000;
+/// The path of the handshake.
+const ONE_WAY: Duration = Duration::from_millis(5);
 /// Bytes that may go to an address for each that came from it, until it is validated
 /// (RFC 9000 §8.1).
 pub const AMPLIFICATION: u64 = 3;
@@ -46,7 +48,7 @@ impl Victim {
     /// The handshake fails.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let now = Clock::new().now();
+        let mut now = Clock::new().now();
         let (peer, own): (SocketAddr, SocketAddr) =
             (([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 2).into());
         let accept = EndpointConfig { accept: Some(config.clone()), ..EndpointConfig::default() };
@@ -59,8 +61,12 @@ impl Victim {
             if client.poll_transmit(now, &mut wire, 1).is_none() {
                 break;
             }
+            now += ONE_WAY;
             match endpoint.route(now, peer, &wire, &mut reply) {
-                Routed::Reply => client.handle_datagram(now, own, &reply),
+                Routed::Reply => {
+                    now += ONE_WAY;
+                    client.handle_datagram(now, own, &reply);
+                }
                 Routed::Accepted { handle, mut connection, .. } => {
                     connection.handle_datagram(now, peer, &wire);
                     let seen = sight(&wire).expect("the client sent a data packet");
@@ -89,6 +95,11 @@ impl Victim {
     #[must_use]
     pub fn connection(&self) -> &Connection {
         &self.connection
+    }
+
+    /// The time and the connection, to be driven by the caller.
+    pub fn parts(&mut self) -> (Instant, &mut Connection) {
+        (self.now, &mut self.connection)
     }
 
     /// The endpoint.

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! How much memory can others make us use? Counted by the allocator, not by our own bookkeeping.
+//!
+//! One test in a binary of its own: nobody else allocates meanwhile.
+
+mod common;
+
+use std::{net::SocketAddr, time::Duration};
+
+use arq_proto::{
+    wire::{
+        frame::{ChunkFrame, Frame},
+        packet::Hello,
+        VERSION,
+    },
+    Config, ConfigBuilder, ConnectionId, LaneId, Reliability,
+};
+use arq_sim::{harness::Victim, hostile};
+use common::{MS, SEC};
+use peak_alloc::PeakAlloc;
+
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+const MIB: usize = 1 << 20;
+
+/// The most that an action adds to the memory in use, at any time.
+fn growth(action: impl FnOnce()) -> usize {
+    let before = ALLOCATOR.current_usage();
+    ALLOCATOR.reset_peak_usage();
+    action();
+    ALLOCATOR.peak_usage().saturating_sub(before)
+}
+
+fn config() -> Config {
+    let builder = ConfigBuilder {
+        lane_window_bytes: 256 << 10,
+        connection_window_bytes: 1 << 20,
+        ..Config::builder()
+    };
+    builder.build().unwrap()
+}
+
+fn chunk(lane: LaneId, seq: u64, message_bytes: usize, index: usize) -> Vec<u8> {
+    let chunk_bytes = 512.min(message_bytes);
+    let data = &[0; 512][..chunk_bytes];
+    let mut out = Vec::new();
+    Frame::Chunk(ChunkFrame { lane, seq, message_bytes, chunk_bytes, index, data })
+        .encode(&mut out);
+    out
+}
+
+fn lanes(reliability: Reliability) -> impl Iterator<Item = LaneId> {
+    LaneId::all().filter(move |lane| lane.reliability() == reliability)
+}
+
+/// The attacker sends a packet in this time.
+const PACE: Duration = Duration::from_micros(20);
+
+/// Pieces of large messages that are never completed, on all lanes.
+fn unfinished_messages(victim: &mut Victim) {
+    for seq in 0..2_000 {
+        for lane in lanes(Reliability::BestEffort) {
+            victim.frames(&chunk(lane, seq, 65_535, 1));
+            victim.sleep(PACE);
+        }
+    }
+    // As many as the credit allows: one more ends the connection.
+    for seq in 0..15 {
+        victim.frames(&chunk(lanes(Reliability::Reliable).next().unwrap(), seq, 16_000, 1));
+    }
+}
+
+/// The smallest messages there are, far apart, never read.
+fn scattered_messages(victim: &mut Victim) {
+    for lane in lanes(Reliability::Reliable) {
+        for seq in (1..1_000).step_by(2) {
+            victim.frames(&chunk(lane, seq, 1, 0));
+            victim.sleep(PACE);
+        }
+    }
+    for lane in lanes(Reliability::BestEffort) {
+        for seq in 0..2_000 {
+            victim.frames(&chunk(lane, seq * 1_000, 1, 0));
+            victim.sleep(PACE);
+        }
+    }
+}
+
+/// Every second packet number is left out, and the span of interest never moves on.
+fn gaps_without_end(victim: &mut Victim) {
+    for _ in 0..20_000 {
+        let at = victim.next_packet(1);
+        let packet = hostile::data_packet(at, u64::from(u32::MAX), false, &[1]);
+        victim.datagram(victim.peer(), &packet);
+        victim.sleep(PACE);
+    }
+}
+
+/// An application that sends to a peer which acknowledges nothing.
+fn silent_peer(victim: &mut Victim) {
+    let message = bytes::Bytes::from_static(&[0; 1_000]);
+    for _ in 0..400 {
+        for lane in LaneId::all() {
+            // Refusals are expected soon.
+            let _ = victim.with_connection(|now, conn| conn.send(now, lane, message.clone()));
+        }
+        // Alive, but acknowledging nothing.
+        victim.frames(&[1]);
+        victim.sleep(100 * MS);
+    }
+}
+
+fn path_questions(victim: &mut Victim) {
+    for n in 0..20_000_u64 {
+        let mut frames = Vec::new();
+        Frame::PathChallenge(n).encode(&mut frames);
+        let at = victim.next_packet(0);
+        let from: SocketAddr = ([10, 9, (n >> 8) as u8, n as u8], 9).into();
+        victim.datagram(from, &hostile::data_packet(at, 0, true, &frames));
+        victim.sleep(PACE);
+    }
+}
+
+fn hellos(victim: &mut Victim) {
+    for n in 0..20_000_u64 {
+        let mut bytes = Vec::new();
+        let scid = ConnectionId(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        Hello { scid, instance: n, attempt: 0, versions: vec![VERSION] }.encode(&mut bytes);
+        let from: SocketAddr = ([10, 8, (n >> 8) as u8, n as u8], 9).into();
+        victim.datagram(from, &bytes);
+    }
+}
+
+#[test]
+fn memory_is_bounded_whatever_the_peer_does() {
+    let config = config();
+    let received = config.connection_window_bytes as usize + 8 * config.lane_window_bytes as usize;
+    let queued = 16 * (config.queue_bytes as usize + 65_535);
+    let attacks: [(&str, fn(&mut Victim), usize); 6] = [
+        ("unfinished messages", unfinished_messages, received + MIB),
+        ("scattered messages", scattered_messages, received + MIB),
+        ("gaps without end", gaps_without_end, MIB),
+        // What is queued, and the ledger of what is in flight.
+        ("a peer that acknowledges nothing", silent_peer, queued + 2 * MIB),
+        // The harness itself remembers each address.
+        ("path questions", path_questions, 4 * MIB),
+        ("a flood of HELLOs", hellos, 4 * MIB),
+    ];
+    for (name, attack, bound) in attacks {
+        let mut victim = Victim::new(config.clone());
+        let mut end = None;
+        let grown = growth(|| {
+            attack(&mut victim);
+            end = victim.connection().close_reason().cloned();
+            victim.sleep(Duration::from_secs(5));
+        });
+        assert_eq!(end, None, "{name}: the attack must not end before it has done its worst");
+        println!("{name}: {} KiB of {} KiB", grown >> 10, bound >> 10);
+        assert!(grown <= bound, "{name}: {grown} bytes, {bound} are bearable");
+    }
+
+    let idle = growth(|| {
+        let mut victim = Victim::new(Config::default());
+        victim.frames(&[1]);
+        victim.sleep(SEC);
+    });
+    println!("an idle connection with its endpoint: {} KiB", idle >> 10);
+    assert!(idle <= 64 << 10, "{idle} bytes");
+}
