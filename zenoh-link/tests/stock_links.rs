@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! Does every stock link still open through our dispatcher and carry a put between two sessions?
+//! Does every link, ours and the stock ones, open through our dispatcher and carry a put?
 //!
 //! Serial, vsock and unixpipe need hardware, a hypervisor or a feature that zenoh leaves off by
 //! default: they are compiled by `cargo check --features …`, not opened here.
@@ -14,6 +14,23 @@ use std::{net::TcpListener, path::Path};
 use support::{carry_put, connect, listen};
 use tempfile::TempDir;
 use zenoh_link::{LinkConfigurator, LinkKind, Locator, ALL_SUPPORTED_LINKS};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arq() {
+    carry_put("arq/127.0.0.1:0", &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arq_best_effort() {
+    carry_put("arq/127.0.0.1:0?rel=0", &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arq_in_lowlatency_mode() {
+    let lowlatency =
+        [("transport/unicast/qos/enabled", "false"), ("transport/unicast/lowlatency", "true")];
+    carry_put("arq/127.0.0.1:0", &lowlatency).await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tcp() {

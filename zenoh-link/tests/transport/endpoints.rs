@@ -13,6 +13,10 @@ use crate::harness::{endpoint, endpoint_with, exchange, pair, protocol, Letter, 
 async fn listeners_are_added_and_removed() {
     let (listener, connector) = (Node::new(), Node::new());
     for address in ["127.0.0.1:0", "[::1]:0", "localhost:0"] {
+        if protocol() == "udp" && address.starts_with('[') {
+            // `udp/…?rel=1` takes the address for a server name of its QUIC, and refuses this one.
+            continue;
+        }
         let at = listener.listen_on(endpoint(address)).await.unwrap();
         let [only] = &listener.manager.get_listeners().await[..] else {
             panic!("not one listener: {:?}", listener.manager.get_listeners().await);
@@ -149,7 +153,7 @@ async fn bad_keys_are_errors_that_name_the_good_ones() {
         ("arq/127.0.0.1:0#preset=nonsense", "preset"),
         ("arq/127.0.0.1:0#dscp=nonsense", "dscp"),
         ("arq/127.0.0.1:0#config=/no/such/file.json5", "file.json5"),
-        ("arq/127.0.0.1:0?rel=perhaps", "rel"),
+        ("arq/127.0.0.1:0?mixed_rel=perhaps", "mixed_rel"),
     ] {
         let bad: EndPoint = bad.parse().unwrap();
         let listening = node.listen_on(bad.clone()).await;

@@ -56,6 +56,13 @@ pub(crate) fn endpoint_with(address: &str, config: &str) -> EndPoint {
     format!("{protocol}/{address}{metadata}{hash}{config}").parse().unwrap()
 }
 
+/// `at`, for these priorities only.
+pub(crate) fn for_priorities(at: &EndPoint, range: &str) -> EndPoint {
+    let mut at = at.clone();
+    at.metadata_mut().insert("prio", range).unwrap();
+    at
+}
+
 /// The endpoint behind a listener's locator, without the listener's own configuration.
 pub(crate) fn reach(locator: &Locator) -> EndPoint {
     if locator.protocol().as_str() == protocol() {
@@ -93,12 +100,13 @@ async fn breather() {
 pub(crate) struct Letter {
     pub(crate) number: u32,
     pub(crate) priority: Priority,
+    pub(crate) reliability: Reliability,
     pub(crate) size: usize,
 }
 
 impl Letter {
     pub(crate) fn new(number: u32, size: usize) -> Self {
-        Self { number, priority: Priority::DEFAULT, size }
+        Self { number, priority: Priority::DEFAULT, reliability: Reliability::Reliable, size }
     }
 
     /// `count` letters of one size, numbered from zero.
@@ -118,7 +126,7 @@ impl Letter {
         let mut push = Push::from(PushBody::from(put));
         push.wire_expr = "scenario".into();
         push.ext_qos = QoSType::new(self.priority, CongestionControl::Block, false);
-        NetworkMessage::from(NetworkBody::Push(push))
+        NetworkMessage { body: NetworkBody::Push(push), reliability: self.reliability }
     }
 
     /// The letter in `message`, unless it is not as it was written.
@@ -137,9 +145,10 @@ impl Letter {
         let letter = Self {
             number: u32::from_le_bytes(number),
             priority: push.ext_qos.get_priority(),
+            reliability: message.reliability,
             size: payload.len(),
         };
-        if message.reliability != Reliability::Reliable || *payload != letter.payload() {
+        if *payload != letter.payload() {
             bail!("{letter:?} is damaged");
         }
         Ok(letter)
@@ -253,6 +262,17 @@ impl Node {
         .await
     }
 
+    /// Waits until this node has no transport to `peer`.
+    pub(crate) async fn without(&self, peer: &Self) {
+        let zid = &peer.manager.config.zid;
+        soon("the transport closes", async {
+            while self.manager.get_transport_unicast(zid).await.is_some() {
+                breather().await;
+            }
+        })
+        .await;
+    }
+
     /// Waits until this node has no transport left.
     pub(crate) async fn alone(&self) {
         soon("all transports close", async {
@@ -267,7 +287,7 @@ impl Node {
         read(&self.scribe.0.lock().unwrap())
     }
 
-    /// Waits for exactly `letters`: none missing, none twice, none damaged, in order per priority.
+    /// Waits for exactly `letters`: none missing, none twice, none damaged, in order per lane.
     pub(crate) async fn receives(&self, letters: &[Letter]) {
         let complete = |journal: &Journal| {
             journal.letters.len() >= letters.len() || !journal.damage.is_empty()
@@ -278,12 +298,16 @@ impl Node {
             }
         };
         if tokio::time::timeout(PATIENCE, arriving).await.is_err() {
-            let arrived = self.journal(|journal| journal.letters.len());
-            panic!("{arrived} of {} letters arrived within {PATIENCE:?}", letters.len());
+            let arrived = self.journal(|journal| journal.letters.clone());
+            let missing = letters.iter().find(|letter| !arrived.contains(letter));
+            let (arrived, all) = (arrived.len(), letters.len());
+            panic!(
+                "{arrived} of {all} within {PATIENCE:?}; the first that is missing: {missing:?}"
+            );
         }
         self.journal(|journal| {
             assert_eq!(journal.damage, [""; 0], "nothing else arrived");
-            assert_eq!(by_priority(&journal.letters), by_priority(letters));
+            assert_eq!(by_lane(&journal.letters), by_lane(letters));
         });
     }
 
@@ -292,11 +316,12 @@ impl Node {
     }
 }
 
-fn by_priority(letters: &[Letter]) -> BTreeMap<u8, Vec<(u32, usize)>> {
+/// zenoh promises an order within one priority and reliability, and none across.
+fn by_lane(letters: &[Letter]) -> BTreeMap<(u8, bool), Vec<(u32, usize)>> {
     let mut lanes = BTreeMap::<_, Vec<_>>::new();
     for letter in letters {
-        let lane = lanes.entry(letter.priority as u8).or_default();
-        lane.push((letter.number, letter.size));
+        let key = (letter.priority as u8, letter.reliability.into());
+        lanes.entry(key).or_default().push((letter.number, letter.size));
     }
     lanes
 }

@@ -133,7 +133,7 @@ async fn intermittent_peers_do_not_disturb_a_stable_one() {
     let to_stable = hub.transport_to(&stable).await;
 
     let going = Arc::new(AtomicBool::new(true));
-    let restless = (0..2).map(|_| tokio::spawn(come_and_go(at.clone(), ROUNDS)));
+    let restless = (0..2).map(|_| tokio::spawn(come_and_go(hub.clone(), at.clone(), ROUNDS)));
     let restless: Vec<_> = restless.collect();
     let bystanders =
         tokio::spawn(disturb_all(hub.clone(), to_stable.get_zid().unwrap(), going.clone()));
@@ -149,12 +149,14 @@ async fn intermittent_peers_do_not_disturb_a_stable_one() {
     assert_eq!(stable.journal(|journal| journal.closed), 0);
 }
 
-async fn come_and_go(at: EndPoint, rounds: usize) {
+async fn come_and_go(hub: Arc<Node>, at: EndPoint, rounds: usize) {
     let node = Node::new();
     for _ in 0..rounds {
         let transport = node.connect(&at).await.unwrap();
         soon("close", transport.close()).await.unwrap();
+        // zenoh refuses a peer that calls while its former transport is being taken down.
         node.alone().await;
+        hub.without(&node).await;
     }
 }
 

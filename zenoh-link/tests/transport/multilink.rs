@@ -2,7 +2,9 @@
 
 //! Does the link share a transport with tcp, and does either carry on when the other goes?
 
-use crate::harness::{exchange, joints, protocol, soon, until, Letter, Node};
+use zenoh_protocol::core::Priority;
+
+use crate::harness::{exchange, for_priorities, joints, protocol, soon, until, Letter, Node};
 
 async fn beside_tcp() -> (Node, Node) {
     let peer = || Node::with(|unicast| unicast.max_links(2));
@@ -52,4 +54,23 @@ async fn the_other_is_lost() {
     if protocol() != "tcp" {
         one_is_lost(protocol()).await;
     }
+}
+
+/// Two links, each for some of the priorities: urgent letters take the one, the rest the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn priorities_are_shared_out_among_links() {
+    let peer = || Node::with(|unicast| unicast.max_links(2));
+    let (listener, connector) = (peer(), peer());
+    let at = listener.listen().await;
+    connector.connect(&for_priorities(&at, "0-3")).await.unwrap();
+    let transport = connector.connect(&for_priorities(&at, "4-7")).await.unwrap();
+    assert_eq!(joints(&transport), 2);
+    let ranges = transport.get_links().unwrap().into_iter().filter_map(|link| link.priorities);
+    let ranges: std::collections::BTreeSet<_> = ranges.map(|range| range.to_string()).collect();
+    assert!(ranges.into_iter().eq(["0-3", "4-7"]));
+
+    let of_both =
+        |letter| [Priority::RealTime, Priority::Data].map(|priority| Letter { priority, ..letter });
+    let letters: Vec<_> = Letter::series(200, 1_000).into_iter().flat_map(of_both).collect();
+    exchange(&listener, &connector, &letters).await;
 }

@@ -2,7 +2,9 @@
 
 //! Do messages of all sizes and priorities arrive whole, in every mode of the transport?
 
-use zenoh_protocol::core::Priority;
+use zenoh_link::LinkConfigurator;
+use zenoh_protocol::core::{Priority, Reliability};
+use zenoh_transport::{unicast::TransportManagerBuilderUnicast, TransportManager};
 
 use crate::harness::{exchange, pair, Letter, Node};
 
@@ -29,12 +31,25 @@ fn compressing() -> Node {
     Node::with(|unicast| unicast.compression(true))
 }
 
+/// As a config file would ask for it: a link may have to know, and hears of it that way only.
 fn low_latency() -> Node {
-    Node::with(|unicast| unicast.lowlatency(true).qos(false))
+    low_latency_with(|unicast| unicast)
 }
 
 fn low_latency_compressing() -> Node {
-    Node::with(|unicast| unicast.lowlatency(true).qos(false).compression(true))
+    low_latency_with(|unicast| unicast.compression(true))
+}
+
+fn low_latency_with(
+    more: impl FnOnce(TransportManagerBuilderUnicast) -> TransportManagerBuilderUnicast,
+) -> Node {
+    let mut config = zenoh_config::Config::default();
+    config.insert_json5("transport/unicast/qos/enabled", "false").unwrap();
+    config.insert_json5("transport/unicast/lowlatency", "true").unwrap();
+    let (links, errors) = LinkConfigurator::default().configurations(&config);
+    assert!(errors.is_empty(), "{errors:?}");
+    let unicast = more(TransportManager::config_unicast().lowlatency(true).qos(false));
+    Node::build(|manager| manager.link_configs(links).unicast(unicast))
 }
 
 async fn sizes(node: impl Fn() -> Node, sizes: &[usize]) {
@@ -78,7 +93,7 @@ async fn a_megabyte_with_compression() {
 }
 
 /// The low-latency transport does not cut messages: what fits a batch is its limit.
-const ONE_BATCH: [usize; 6] = [4, 100, 1_400, 9_000, 32_768, 60_000];
+const ONE_BATCH: [usize; 6] = [4, 100, 1_400, 9_000, 32_768, 40_000];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lowlatency() {
@@ -115,7 +130,20 @@ async fn all_eight_priorities_compressed() {
 async fn all_priorities(node: impl Fn() -> Node, size: usize) {
     let (listener, connector, _) = pair(node).await;
     let letters: Vec<_> = (0..20)
-        .flat_map(|number| PRIORITIES.map(|priority| Letter { number, priority, size }))
+        .map(|number| Letter::new(number, size))
+        .flat_map(|letter| PRIORITIES.map(|priority| Letter { priority, ..letter }))
         .collect();
+    exchange(&listener, &connector, &letters).await;
+}
+
+/// On a link without loss and with few letters in flight, best effort is good enough for all.
+#[tokio::test(flavor = "multi_thread")]
+async fn best_effort_beside_reliable() {
+    let (listener, connector, _) = pair(universal).await;
+    let of_both = |letter| {
+        [Reliability::Reliable, Reliability::BestEffort]
+            .map(|reliability| Letter { reliability, ..letter })
+    };
+    let letters: Vec<_> = Letter::series(20, 1_000).into_iter().flat_map(of_both).collect();
     exchange(&listener, &connector, &letters).await;
 }
