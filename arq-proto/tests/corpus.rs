@@ -3,6 +3,8 @@
 //! Every input that a fuzzer ever found worth keeping, again; and random ones, for a machine without
 //! a fuzzer.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod common;
 
 use std::{fs, path::Path};
@@ -10,7 +12,9 @@ use std::{fs, path::Path};
 use arq_sim::harness::{hostile_peer, packet_decode, reassembly};
 use fastrand::Rng;
 
-const TARGETS: [(&str, fn(&[u8])); 3] =
+type Target = fn(&[u8]);
+
+const TARGETS: [(&str, Target); 3] =
     [("packet_decode", packet_decode), ("hostile_peer", hostile_peer), ("reassembly", reassembly)];
 
 #[test]

@@ -2,6 +2,8 @@
 
 //! Does the same seed give the same trace, and can the core know anything but its arguments?
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod common;
 
 use std::process::Command;

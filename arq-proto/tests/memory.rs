@@ -4,6 +4,8 @@
 //!
 //! One test in a binary of its own: nobody else allocates meanwhile.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod common;
 
 use std::{net::SocketAddr, time::Duration};
@@ -24,6 +26,9 @@ use peak_alloc::PeakAlloc;
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 const MIB: usize = 1 << 20;
+
+/// What a peer does.
+type Attack = fn(&mut Victim);
 
 /// The most that an action adds to the memory in use, at any time.
 fn growth(action: impl FnOnce()) -> usize {
@@ -138,7 +143,7 @@ fn memory_is_bounded_whatever_the_peer_does() {
     let config = config();
     let received = config.connection_window_bytes as usize + 8 * config.lane_window_bytes as usize;
     let queued = 16 * (config.queue_bytes as usize + 65_535);
-    let attacks: [(&str, fn(&mut Victim), usize); 6] = [
+    let attacks: [(&str, Attack, usize); 6] = [
         ("unfinished messages", unfinished_messages, received + MIB),
         ("scattered messages", scattered_messages, received + MIB),
         ("gaps without end", gaps_without_end, MIB),

@@ -5,6 +5,8 @@
 //!
 //! `ARQ_SEEDS=10000` runs that many, `ARQ_SEED=n` repeats one.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod common;
 
 use std::{

@@ -2,6 +2,8 @@
 
 //! Two ends and what lies between them, one question per test. `ARQ_SEED=n` repeats one seed.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 #[path = "../common/mod.rs"]
 mod common;
 

@@ -23,7 +23,7 @@ const MAX_ANSWERS: usize = 10_000;
 const ONE_WAY: Duration = Duration::from_millis(5);
 /// Bytes that may go to an address for each that came from it, until it is validated
 /// (RFC 9000 §8.1).
-pub const AMPLIFICATION: u64 = 3;
+const AMPLIFICATION: u64 = 3;
 
 /// The victim, and what its peer knows.
 pub struct Victim {
