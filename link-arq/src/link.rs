@@ -119,7 +119,7 @@ impl LinkUnicastArq {
         let received = async {
             let received = connection.recv(lane).await;
             if received.as_ref().map_or(true, |message| is_goodbye(message)) {
-                connection.consumed().await;
+                connection.consumed_beside(lane).await;
             }
             received
         };

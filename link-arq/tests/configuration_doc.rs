@@ -2,6 +2,8 @@
 
 //! `docs/configuration.md` names every key with unit, default and range, and no others.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use std::{collections::BTreeMap, fs, path::Path};
 
 use zenoh_link_arq::config::{Key, LinkConfig, Section, Value, KEYS};

@@ -2,6 +2,8 @@
 
 //! The driver over sockets in memory, in virtual time: what must hold for those who wait.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use arq_proto::{Config, ConfigBuilder, ConnectionError, EndpointConfig, LaneId, Reliability};

@@ -2,6 +2,8 @@
 
 //! The driver and the socket know nothing of zenoh.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use std::{fs, path::Path};
 
 fn sources(folder: &Path) -> Vec<std::path::PathBuf> {

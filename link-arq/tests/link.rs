@@ -2,6 +2,8 @@
 
 //! The link as zenoh's transport uses it, without zenoh's transport.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::timeout;
@@ -127,7 +129,7 @@ async fn closing_one_link_of_a_pair_leaves_the_other() {
     companion.close().await.unwrap();
     timeout(HANG, reader).await.unwrap().unwrap().expect_err("its readers are woken");
     companion.write_all(b"x", None).await.expect_err("it is closed");
-    passes(&*reliable, &*far_reliable, Some(Priority::Data)).await;
+    passes(&*reliable, &*far_reliable, None).await;
 
     reliable.write_all(b"goodbye", None).await.unwrap();
     timeout(HANG, reliable.close()).await.expect("closing is bounded").unwrap();
@@ -135,6 +137,43 @@ async fn closing_one_link_of_a_pair_leaves_the_other() {
     assert_eq!(far_reliable.read(&mut buffer, None).await.unwrap(), 7);
     timeout(HANG, far_reliable.read(&mut buffer, None)).await.unwrap().expect_err("it ended");
     timeout(HANG, far_companion.read(&mut buffer, None)).await.unwrap().expect_err("it ended");
+}
+
+/// zenoh's last word on a session.
+const CLOSE: [u8; 2] = [0x03, 0];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_word_is_read_after_everything_else() {
+    let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "#linger_ms=20000").await;
+    let ((near, near_companion), (far, far_companion)) = (both(&near), both(&far));
+    let goodbyes = [far.clone(), far_companion.clone()].map(|link| {
+        tokio::spawn(async move {
+            let read = link.read(&mut [0; 100], Some(Priority::Background)).await;
+            assert_eq!(read.unwrap(), CLOSE.len());
+        })
+    });
+    let publisher = tokio::spawn(async move {
+        for number in 0..100_u8 {
+            near.write_all(&vec![number; 50_000], Some(Priority::Data)).await.unwrap();
+        }
+        for link in [&near, &near_companion] {
+            link.write_all(&CLOSE, Some(Priority::Background)).await.unwrap();
+        }
+        tokio::join!(near.close(), near_companion.close())
+    });
+    let mut buffer = vec![0; usize::from(ARQ_MTU)];
+    for number in 0..100 {
+        // As slow as a callback that works.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert!(goodbyes.iter().all(|goodbye| !goodbye.is_finished()), "before number {number}");
+        let read = far.read(&mut buffer, Some(Priority::Data)).await.unwrap();
+        assert_eq!((read, buffer[0]), (50_000, number));
+    }
+    far.read(&mut buffer, Some(Priority::Data)).await.expect_err("that was all");
+    for goodbye in goodbyes {
+        timeout(HANG, goodbye).await.expect("it is read").unwrap();
+    }
+    publisher.await.unwrap().0.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

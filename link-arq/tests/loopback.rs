@@ -2,6 +2,8 @@
 
 //! The driver over the kernel's sockets.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use arq_proto::{Config, ConfigBuilder, EndpointConfig, LaneId, Reliability};

@@ -119,9 +119,11 @@ impl ArqConnection {
         let _ = tokio::time::timeout(self.0.linger, delivered).await;
     }
 
-    /// Waits until everything that has arrived is read, for the idle time-out at most.
-    pub async fn consumed(&self) {
-        let consumed = self.progress(|_state| true);
+    /// The caller reads no more from `lane`: waits until everything that has arrived on the others
+    /// is read, for the idle time-out at most.
+    pub async fn consumed_beside(&self, lane: LaneId) {
+        lock(&self.0.state).ended |= bit(lane);
+        let consumed = self.progress(|state| state.readable & !state.ended == 0);
         let _ = tokio::time::timeout(self.0.idle_timeout, consumed).await;
     }
 
@@ -208,6 +210,10 @@ struct State {
     core: arq_proto::Connection,
     phase: Phase,
     waiters: LaneWaiters,
+    /// Lanes that may hold a message, by [`bit`].
+    readable: u16,
+    /// Lanes that are read no more, by [`bit`].
+    ended: u16,
     outbox: Outbox,
     /// The deadline in the endpoint's index.
     armed: Option<Instant>,
@@ -267,6 +273,8 @@ impl Inner {
                 core,
                 phase: Phase::Opening,
                 waiters: LaneWaiters::default(),
+                readable: 0,
+                ended: 0,
                 outbox: Outbox::Idle,
                 armed: None,
                 local_ip: None,
@@ -368,6 +376,7 @@ impl Inner {
             if let Some(message) = state.core.recv(now, lane) {
                 return Poll::Ready(Ok(message));
             }
+            state.readable &= !bit(lane);
             if let Phase::Closed(reason) = &state.phase {
                 return Poll::Ready(Err(reason.clone()));
             }
@@ -409,7 +418,8 @@ impl Inner {
                     state.phase = Phase::Closed(reason);
                     state.offer = None;
                 }
-                Event::Readable(_) | Event::Writable(_) => {}
+                Event::Readable(lane) => state.readable |= bit(lane),
+                Event::Writable(_) => {}
             }
         }
         state.waiters.collect_progress(&mut aftermath.wake);
@@ -532,6 +542,10 @@ impl Inner {
     fn park(&self, unsent: Option<Unsent>) {
         lock(&self.state).outbox = Outbox::Parked(unsent);
     }
+}
+
+const fn bit(lane: LaneId) -> u16 {
+    1 << lane.index()
 }
 
 impl State {
