@@ -58,6 +58,10 @@ impl Role {
             if let Some((_, answer)) = line.split_once(ANSWER) {
                 return Some(answer.trim().to_owned());
             }
+            // What it logs, if it was asked to.
+            if std::env::var_os("RUST_LOG").is_some() {
+                eprint!("{line}");
+            }
             line.clear();
         }
         None
