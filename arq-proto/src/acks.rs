@@ -196,6 +196,7 @@ mod tests {
         acks.on_packet(now, PacketNumber(number), 0, request, RTT);
     }
 
+    // ARQ-ACK-1, ARQ-ACK-2
     #[test]
     fn gaps_and_requests_are_answered_at_once_the_rest_is_thinned() {
         let t0 = t0();
@@ -223,6 +224,7 @@ mod tests {
         assert!(!acks.has_news(), "acknowledgements are not acknowledged");
     }
 
+    // ARQ-ACK-7, ARQ-NUM-4
     #[test]
     fn what_is_below_the_floor_is_old() {
         let t0 = t0();

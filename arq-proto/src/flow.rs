@@ -55,6 +55,7 @@ impl Granted {
 mod tests {
     use super::*;
 
+    // ARQ-FLW-4
     #[test]
     fn credit_is_announced_in_quarters_and_again_when_lost() {
         let mut granted = Granted::new(1_000);

@@ -82,6 +82,7 @@ fn time_for(bytes: u64, rate: u64) -> Duration {
 mod tests {
     use super::*;
 
+    // ARQ-CC-4
     #[test]
     fn the_rate_is_kept_over_a_second() {
         #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]

@@ -98,6 +98,7 @@ mod tests {
         set.iter_descending().flatten().collect()
     }
 
+    // ARQ-NUM-4
     #[test]
     fn the_lowest_range_goes_first_when_full() {
         let mut set = RangeSet::default();

@@ -194,6 +194,7 @@ mod tests {
         SentPacket { sent_at, bytes: 100, fate, app_limited: false, contents: Contents::new() }
     }
 
+    // ARQ-ACK-8
     #[test]
     fn counts_what_is_in_flight_and_forgets_from_the_front() {
         #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]

@@ -189,6 +189,7 @@ mod tests {
     }
 
     proptest! {
+        // ARQ-NUM-2
         #[test]
         fn a_truncated_packet_number_is_restored(
             expected in 0..PacketNumber::MAX.0 - (1 << 32),

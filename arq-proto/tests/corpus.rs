@@ -17,6 +17,7 @@ type Target = fn(&[u8]);
 const TARGETS: [(&str, Target); 3] =
     [("packet_decode", packet_decode), ("hostile_peer", hostile_peer), ("reassembly", reassembly)];
 
+// ARQ-ERR-3
 #[test]
 fn the_corpus_breaks_nothing() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
@@ -35,6 +36,7 @@ fn the_corpus_breaks_nothing() {
     }
 }
 
+// ARQ-ERR-3
 #[test]
 fn random_inputs_break_nothing() {
     for seed in common::seeds(300) {

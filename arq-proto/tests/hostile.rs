@@ -60,6 +60,7 @@ fn meddle(pair: &mut Pair, seed: u64) {
     });
 }
 
+// ARQ-ERR-1, ARQ-PKT-1, ARQ-NUM-4
 #[test]
 fn noise_replays_and_damage_are_counted_and_dropped() {
     for seed in seeds(100) {
@@ -77,6 +78,7 @@ fn noise_replays_and_damage_are_counted_and_dropped() {
     }
 }
 
+// ARQ-AMP-1
 #[test]
 fn copies_from_strangers_are_not_amplified() {
     for seed in seeds(50) {
@@ -110,6 +112,7 @@ fn hello(rng: &mut Rng) -> Vec<u8> {
     out
 }
 
+// ARQ-AMP-1, ARQ-HS-3
 #[test]
 fn a_flood_of_hellos_leaves_no_state_and_is_not_amplified() {
     let mut pair = Pair::new(&Scenario::new(1).both_send(talk()));
@@ -127,6 +130,7 @@ fn a_flood_of_hellos_leaves_no_state_and_is_not_amplified() {
     assert_no_amplification(&pair);
 }
 
+// ARQ-RST-1
 #[test]
 fn data_for_nobody_is_answered_by_few_resets() {
     let mut pair = Pair::new(&Scenario::new(2).both_send(talk()));
@@ -145,6 +149,7 @@ fn data_for_nobody_is_answered_by_few_resets() {
     assert_no_amplification(&pair);
 }
 
+// ARQ-CID-2, ARQ-RST-2
 #[test]
 fn guesses_from_off_the_path_end_nothing() {
     let mut pair = Pair::new(&Scenario::new(3).both_send(talk()));
@@ -179,6 +184,7 @@ fn record(pair: &mut Pair) -> Rc<RefCell<Vec<Datagram>>> {
     seen
 }
 
+// ARQ-CID-3
 #[test]
 fn a_recorded_conversation_brings_no_closed_connection_back() {
     let mut pair = Pair::new(&Scenario::new(4).both_send(talk()));
@@ -190,7 +196,7 @@ fn a_recorded_conversation_brings_no_closed_connection_back() {
     let to = pair.world.address(pair.server);
     let recorded: Vec<_> = seen.borrow().iter().filter(|d| d.to == to).cloned().collect();
     // At once, after the cookie's end, and from another address.
-    for (wait, from) in [(0, None), (30, None), (0, Some(stranger(1)))] {
+    for (wait, from) in [(0, None), (70, None), (0, Some(stranger(1)))] {
         pair.world.run_for(wait * SEC).unwrap();
         for datagram in &recorded {
             let from = from.unwrap_or(datagram.from);
@@ -203,6 +209,7 @@ fn a_recorded_conversation_brings_no_closed_connection_back() {
     assert_no_amplification(&pair);
 }
 
+// ARQ-HS-5, ARQ-HS-8
 #[test]
 fn a_cookie_is_worth_nothing_at_another_address() {
     let mut pair = Pair::new(&Scenario::new(5));
@@ -248,6 +255,7 @@ fn chunk(seq: u64, message_bytes: usize, chunk_bytes: usize, index: usize) -> Ve
     encoded(&Frame::Chunk(ChunkFrame { lane, seq, message_bytes, chunk_bytes, index, data }))
 }
 
+// ARQ-ACK-6
 #[test]
 fn acknowledging_what_was_never_sent_ends_the_connection() {
     let mut victim = Victim::new(Config::default());
@@ -261,6 +269,7 @@ fn acknowledging_what_was_never_sent_ends_the_connection() {
     );
 }
 
+// ARQ-FRM-1, ARQ-MSG-4, ARQ-MSG-5, ARQ-ERR-2
 #[test]
 fn absurd_values_end_the_connection_with_a_name() {
     // A message far beyond the window of the lane.
@@ -281,6 +290,7 @@ fn absurd_values_end_the_connection_with_a_name() {
     }
 }
 
+// ARQ-FLW-2
 #[test]
 fn credit_is_enforced() {
     let config = ConfigBuilder { lane_window_bytes: 1 << 17, ..Config::builder() };
@@ -295,6 +305,7 @@ fn credit_is_enforced() {
     );
 }
 
+// ARQ-FLW-3, ARQ-BEF-3, ARQ-BEF-5
 #[test]
 fn well_formed_nonsense_ends_nothing() {
     let mut frames = Vec::new();

@@ -138,6 +138,7 @@ fn hellos(victim: &mut Victim) {
     }
 }
 
+// ARQ-ERR-3, ARQ-HS-3, ARQ-BEF-4
 #[test]
 fn memory_is_bounded_whatever_the_peer_does() {
     let config = config();

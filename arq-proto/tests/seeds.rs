@@ -18,6 +18,7 @@ use arq_sim::Scenario;
 
 const DEFAULT_SEEDS: u64 = 300;
 
+// ARQ-LAN-1, ARQ-LAN-3, ARQ-BEF-1, ARQ-CC-1
 #[test]
 fn random_scenarios_deliver_everything() {
     let seeds = common::seeds(DEFAULT_SEEDS);

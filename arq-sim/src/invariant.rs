@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use arq_proto::{LaneId, Reliability, TimerKind, Transmit, MAX_MESSAGE_BYTES};
+use arq_proto::{config::MIN_WINDOW_BYTES, LaneId, TimerKind, Transmit, MAX_MESSAGE_BYTES};
 
 use crate::{host::Conn, Clock};
 
@@ -46,10 +46,11 @@ pub(crate) fn check(conn: &Conn) -> Result<(), String> {
     // Beyond what is queued there is only what the peer's credit and the window let out.
     let send_bound = queue_bound + u64::from(config.connection_window_bytes) + stats.window_bytes;
     bounded("send_buffer_bytes", stats.send_buffer_bytes, send_bound)?;
-    // What reliable lanes may hold is advertised; best-effort lanes have a bound of their own each.
-    let best_effort = LaneId::all().filter(|l| l.reliability() == Reliability::BestEffort).count();
-    let receive_bound = u64::from(config.connection_window_bytes)
-        + best_effort as u64 * u64::from(config.lane_window_bytes);
+    // What reliable lanes may hold is advertised; best-effort lanes have an equal share each of as
+    // much again.
+    let window = u64::from(config.connection_window_bytes);
+    let priorities = u64::from(LaneId::PRIORITIES);
+    let receive_bound = window + priorities * (window / priorities).max(MIN_WINDOW_BYTES);
     bounded("receive_buffer_bytes", stats.receive_buffer_bytes, receive_bound)
 }
 

@@ -153,6 +153,7 @@ mod tests {
         aimd.on_loss(&LossSample { now, bytes: MTU, sent_at, cause: LossCause::Gap });
     }
 
+    // ARQ-CC-3
     #[test]
     fn halves_once_a_round_trip_and_then_adds_a_packet() {
         let (t0, ms) = (t0(), Duration::from_millis(1));

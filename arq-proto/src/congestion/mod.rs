@@ -140,6 +140,7 @@ mod tests {
     proptest! {
         /// The bounds that every controller keeps under every sequence of operations: room for two
         /// datagrams (one when a constant window says so), and no absurd window or rate.
+        // ARQ-CC-2
         #[test]
         fn bounds(config in controllers(), operations in prop::collection::vec(operations(), 1..300)) {
             #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]

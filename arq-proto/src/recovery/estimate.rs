@@ -74,6 +74,7 @@ impl LossEstimator {
 mod tests {
     use super::*;
 
+    // ARQ-LOS-3
     #[test]
     fn follows_the_loss_from_above_and_sees_bursts() {
         let mut regular = LossEstimator::default();

@@ -111,6 +111,7 @@ mod tests {
         Instant::now()
     }
 
+    // ARQ-LOS-1, ARQ-LOS-2
     #[test]
     fn verdicts() {
         let (t0, rtt) = (t0(), rtt(16));
@@ -136,6 +137,7 @@ mod tests {
         }
     }
 
+    // ARQ-LOS-2
     #[test]
     fn reordering_is_forgotten() {
         let mut detector = LossDetector::new(MS);

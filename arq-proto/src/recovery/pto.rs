@@ -61,6 +61,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    // ARQ-PTO-4
     #[test]
     fn flat_counts_follow_from_the_loss() {
         for (percent, expected) in [(0, 1), (1, 2), (5, 3), (10, 5), (25, 9), (50, 12), (100, 12)] {
@@ -69,6 +70,7 @@ mod tests {
         }
     }
 
+    // ARQ-PTO-4
     #[test]
     fn intervals() {
         // (base ms, count, flat, silence ms) -> ms

@@ -101,6 +101,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    // ARQ-RTT-1
     #[test]
     fn converges_and_keeps_the_minimum() {
         let mut rtt = RttEstimator::default();
@@ -114,6 +115,7 @@ mod tests {
         assert_eq!(rtt.min(), 20 * MS);
     }
 
+    // ARQ-ACK-4
     #[test]
     fn an_exaggerated_ack_delay_is_ignored() {
         let mut rtt = RttEstimator::default();

@@ -354,6 +354,7 @@ mod tests {
 
     static LONG: [u8; 3_000] = [9; 3_000];
 
+    // ARQ-LAN-3
     #[test]
     fn a_reliable_lane_waits_for_the_hole() {
         let (t0, mut lane) = (t0(), lane(Reliability::Reliable));
@@ -365,6 +366,7 @@ mod tests {
         assert_eq!(lane.held(), 0);
     }
 
+    // ARQ-FLW-2, ARQ-MSG-5
     #[test]
     fn a_reliable_lane_enforces_its_bounds() {
         let (t0, mut lane) = (t0(), lane(Reliability::Reliable));
@@ -378,6 +380,7 @@ mod tests {
         );
     }
 
+    // ARQ-BEF-1, ARQ-BEF-4, ARQ-BEF-5
     #[test]
     fn best_effort_never_goes_back_and_prefers_the_new() {
         let (t0, mut lane) = (t0(), lane(Reliability::BestEffort));
@@ -393,6 +396,7 @@ mod tests {
         assert_eq!(lane.held(), 0);
     }
 
+    // ARQ-BEF-3, ARQ-BEF-6
     #[test]
     fn a_hold_time_lets_a_repair_arrive() {
         let (t0, mut lane) = (t0(), lane(Reliability::BestEffort));
@@ -409,6 +413,7 @@ mod tests {
         assert_eq!(taken(&mut lane), ["d", "f"]);
     }
 
+    // ARQ-GBN-1
     #[test]
     fn go_back_n_takes_only_the_next_chunk() {
         let (t0, mut lane) = (t0(), lane(Reliability::Reliable));

@@ -91,6 +91,7 @@ mod tests {
     }
 
     proptest! {
+        // ARQ-MSG-3
         #[test]
         fn any_order_and_any_repetition_gives_the_message(
             len in 1..=MAX_MESSAGE_BYTES,
@@ -114,6 +115,7 @@ mod tests {
         }
     }
 
+    // ARQ-MSG-4
     #[test]
     fn chunks_that_disagree_are_refused() {
         let message = [1; 2_000];

@@ -190,6 +190,7 @@ mod tests {
     }
 
     proptest! {
+        // ARQ-MSG-1
         #[test]
         fn chunks_cover_the_message(len in 1..=MAX_MESSAGE_BYTES, max_chunk in 512_usize..9_000) {
             let mut message = message(len, max_chunk);
@@ -203,6 +204,7 @@ mod tests {
         }
     }
 
+    // ARQ-LOS-4, ARQ-LOS-5
     #[test]
     fn a_chunk_is_repeated_only_when_no_transmission_of_it_is_left() {
         let mut message = message(1_000, 512);

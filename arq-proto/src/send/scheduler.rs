@@ -40,6 +40,7 @@ impl Scheduler {
 mod tests {
     use super::*;
 
+    // ARQ-LAN-2
     #[test]
     fn urgent_lanes_go_first_and_none_waits_for_ever() {
         let mut scheduler = Scheduler::default();

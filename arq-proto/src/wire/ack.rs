@@ -253,6 +253,7 @@ mod tests {
         assert_eq!(named, (10_000..11_024).filter(|n| n % 3 != 0).count() as u64);
     }
 
+    // ARQ-FRM-3
     #[test]
     fn ranges_below_zero_are_refused() {
         let mut out = Vec::new();
@@ -267,6 +268,7 @@ mod tests {
     }
 
     proptest! {
+        // ARQ-ACK-3
         #[test]
         fn names_only_what_arrived_and_everything_when_it_fits(
             base in prop_oneof![Just(0), 0_u64..1 << 40],
@@ -295,6 +297,7 @@ mod tests {
             prop_assert_eq!(named, above);
         }
 
+        // ARQ-ERR-3
         #[test]
         fn any_bytes_decode_or_fail(kind in 2_u8..4, bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             if let Ok(ack) = Ack::decode(kind, &mut Reader::new(&bytes)) {

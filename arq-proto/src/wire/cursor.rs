@@ -130,6 +130,7 @@ mod tests {
 
     use super::*;
 
+    // ARQ-ENC-2
     #[test]
     fn examples_of_rfc_9000_appendix_a1() {
         for (bytes, value) in [
@@ -144,6 +145,7 @@ mod tests {
     }
 
     proptest! {
+        // ARQ-ENC-2
         #[test]
         fn varints_round_trip(value in (0_u32..62).prop_flat_map(|bits| 0_u64..(1 << bits).max(1))) {
             let mut out = Vec::new();

@@ -284,6 +284,7 @@ mod tests {
     }
 
     proptest! {
+        // ARQ-FRM-2
         #[test]
         fn frames_round_trip(frames in prop::collection::vec(frames(), 1..6)) {
             let mut out = Vec::new();
@@ -302,6 +303,7 @@ mod tests {
             prop_assert_eq!(Frame::decode(&mut reader), Ok(None));
         }
 
+        // ARQ-ERR-3
         #[test]
         fn any_bytes_decode_or_fail(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut reader = Reader::new(&bytes);

@@ -353,6 +353,7 @@ mod tests {
         out
     }
 
+    // ARQ-PKT-1, ARQ-HS-3
     #[test]
     fn handshake_packets_round_trip_and_notice_each_flipped_bit() {
         let hello =

@@ -127,6 +127,7 @@ mod tests {
         }
     }
 
+    // ARQ-PAR-1
     #[test]
     fn round_trip_with_an_unknown_parameter() {
         let mut out = Vec::new();
@@ -137,6 +138,7 @@ mod tests {
         assert_eq!(Params::decode(&out), Ok(sample()));
     }
 
+    // ARQ-PAR-2
     #[test]
     fn absurd_values_are_refused() {
         let mut out = Vec::new();

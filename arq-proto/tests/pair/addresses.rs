@@ -16,6 +16,7 @@ fn ticks() -> [Flow; 2] {
     [Flow::reliable(5, 200, 300).every(20 * MS), Flow::reliable(6, 30_000, 20).every(300 * MS)]
 }
 
+// ARQ-CID-2, ARQ-PTH-1, ARQ-PTH-4
 #[test]
 fn a_client_that_gets_another_address_keeps_its_connection() {
     for seed in seeds(30) {
@@ -34,6 +35,7 @@ fn a_client_that_gets_another_address_keeps_its_connection() {
     }
 }
 
+// ARQ-PTH-3, ARQ-PTH-4
 #[test]
 fn an_idle_client_that_moves_is_found_at_its_next_keep_alive() {
     let mut pair = Pair::new(&Scenario::new(1));
@@ -47,6 +49,7 @@ fn an_idle_client_that_moves_is_found_at_its_next_keep_alive() {
 
 /// Somebody on the path sends copies of everything from an address of his own, ahead of the
 /// originals.
+// ARQ-PTH-1, ARQ-PTH-4
 #[test]
 fn copies_from_a_spoofed_address_redirect_nothing() {
     for seed in seeds(20) {

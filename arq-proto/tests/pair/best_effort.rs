@@ -34,6 +34,7 @@ fn loses_nothing_on_a_clean_wire() {
     }
 }
 
+// ARQ-BEF-2
 #[test]
 fn loses_what_the_wire_loses_and_never_repeats_it() {
     let pair = send(Scenario::new(2).wire(lossy(0.10)), 100);
@@ -42,12 +43,14 @@ fn loses_what_the_wire_loses_and_never_repeats_it() {
     assert_eq!(pair.client_side().connection().stats().chunks_retransmitted, 0);
 }
 
+// ARQ-BEF-2
 #[test]
 fn repairs_within_the_deadline() {
     let pair = send(Scenario::new(3).wire(lossy(0.10)).config(with_deadline(500 * MS)), 5_000);
     assert!(delivered(&pair) >= 998, "{}", delivered(&pair));
 }
 
+// ARQ-BEF-2, ARQ-BEF-6
 #[test]
 fn never_delivers_long_after_the_deadline() {
     let dark = WireConfig { blackouts: vec![3 * SEC..6 * SEC], ..lossy(0.10) };
@@ -60,6 +63,7 @@ fn never_delivers_long_after_the_deadline() {
     assert!(pair.client_side().connection().stats().messages_expired > 200);
 }
 
+// ARQ-LAN-1
 #[test]
 fn a_hole_holds_nobody_else() {
     // Reliable messages beside it do not notice that a best-effort lane loses all it sends.

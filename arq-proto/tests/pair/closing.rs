@@ -16,6 +16,7 @@ fn both_closed(pair: &Pair) -> bool {
     pair.client_side().closed.is_some() && pair.server_side().closed.is_some()
 }
 
+// ARQ-CLS-1
 #[test]
 fn an_orderly_close_delivers_all_that_was_accepted() {
     for seed in seeds(50) {
@@ -48,6 +49,7 @@ fn an_orderly_close_delivers_all_that_was_accepted() {
     }
 }
 
+// ARQ-CLS-1
 #[test]
 fn an_orderly_close_takes_no_longer_than_linger() {
     let config = ConfigBuilder { linger: 500 * MS, ..Config::builder() };
@@ -62,6 +64,7 @@ fn an_orderly_close_takes_no_longer_than_linger() {
     assert!(took <= 600 * MS, "{took:?}");
 }
 
+// ARQ-CLS-2
 #[test]
 fn an_abrupt_close_tells_the_peer_why() {
     let scenario = Scenario::new(2).both_send([Flow::reliable(5, 60_000, 100)]);
@@ -76,6 +79,7 @@ fn an_abrupt_close_tells_the_peer_why() {
     assert_eq!(pair.server_side().error(), Some(&ConnectionError::PeerClosed("enough".into())));
 }
 
+// ARQ-CLS-3
 #[test]
 fn an_abrupt_close_reaches_the_peer_through_loss() {
     let mut slow = 0;
@@ -108,6 +112,7 @@ fn both_sides_may_close_at_once() {
     }
 }
 
+// ARQ-CLS-4
 #[test]
 fn a_closed_connection_is_forgotten_soon() {
     let mut pair = Pair::new(&Scenario::new(3).wire(lossy(0.25)));
@@ -120,6 +125,7 @@ fn a_closed_connection_is_forgotten_soon() {
     .unwrap();
 }
 
+// ARQ-CLS-4
 #[test]
 fn what_arrived_before_the_end_can_be_read_after_it() {
     let mut scenario = Scenario::new(4).client_sends([Flow::reliable(5, 1_000, 50)]);

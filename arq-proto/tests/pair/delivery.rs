@@ -46,6 +46,7 @@ fn at_10_percent_loss() {
     delivers(&lossy(0.10));
 }
 
+// ARQ-LAN-3
 #[test]
 fn at_25_percent_loss() {
     delivers(&lossy(0.25));
@@ -57,12 +58,14 @@ fn in_bursts_of_loss() {
     delivers(&WireConfig { loss, ..WireConfig::with_delay(10 * MS) });
 }
 
+// ARQ-MSG-3
 #[test]
 fn with_50_percent_reordering() {
     let wire = WireConfig::with_delay(10 * MS);
     delivers(&WireConfig { reorder: 0.5, hold_back: 20 * MS, ..wire });
 }
 
+// ARQ-NUM-4
 #[test]
 fn with_every_datagram_duplicated() {
     let wire = WireConfig::with_delay(10 * MS);
@@ -74,6 +77,7 @@ fn with_jitter_as_long_as_the_delay() {
     delivers(&WireConfig { jitter: 10 * MS, ..WireConfig::with_delay(10 * MS) });
 }
 
+// ARQ-PKT-1
 #[test]
 fn with_corruption_and_truncation() {
     let wire = WireConfig::with_delay(10 * MS);
@@ -93,6 +97,7 @@ fn with_everything_at_once() {
     });
 }
 
+// ARQ-ACK-3
 #[test]
 fn with_loss_of_acknowledgements_only() {
     let scenario = |seed| {
@@ -136,6 +141,7 @@ fn through_a_blackout_of_eight_seconds() {
     });
 }
 
+// ARQ-PTO-2, ARQ-PTO-4
 #[test]
 fn soon_after_a_blackout() {
     let dark = SEC..9 * SEC;
@@ -150,6 +156,7 @@ fn soon_after_a_blackout() {
     }
 }
 
+// ARQ-PKT-4
 #[test]
 fn in_datagrams_no_longer_than_the_mtu() {
     for mtu in [576, 1_200, 1_452, 9_000] {
@@ -162,6 +169,7 @@ fn in_datagrams_no_longer_than_the_mtu() {
     }
 }
 
+// ARQ-MSG-1, ARQ-MSG-2
 #[test]
 fn in_chunks_of_every_size() {
     for chunk in [512, 777, 1_100] {

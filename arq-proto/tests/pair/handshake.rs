@@ -12,6 +12,7 @@ use bytes::Bytes;
 
 use crate::common::{fail, lossy, seeds, MS, SEC};
 
+// ARQ-HS-6, ARQ-HS-8
 #[test]
 fn takes_one_round_trip_and_the_first_message_half_of_one() {
     let scenario = Scenario::new(0).client_sends([Flow::reliable(5, 100, 1)]);
@@ -21,6 +22,7 @@ fn takes_one_round_trip_and_the_first_message_half_of_one() {
 }
 
 /// A session opens at 25 % loss both ways, 10 ms one way, within a second in 99 of 100 tries.
+// ARQ-HS-1, ARQ-HS-7
 #[test]
 fn succeeds_within_a_second_at_25_percent_loss() {
     let seeds = seeds(1_000);
@@ -64,6 +66,7 @@ fn exchanges_the_parameters_of_the_applications() {
     assert_eq!(world.conn(accepted).connection().peer_app_params(), b"client");
 }
 
+// ARQ-HS-1
 #[test]
 fn gives_up_when_nobody_answers() {
     let mut pair = Pair::new(&Scenario::new(2));
@@ -74,6 +77,7 @@ fn gives_up_when_nobody_answers() {
     assert!((10 * SEC..11 * SEC).contains(&gave_up), "{gave_up:?}");
 }
 
+// ARQ-HS-3
 #[test]
 fn is_not_answered_by_an_endpoint_that_accepts_nothing() {
     let mut pair =
@@ -118,6 +122,7 @@ fn crowd(
     (server, conns)
 }
 
+// ARQ-CID-2
 #[test]
 fn many_clients_share_one_endpoint() {
     let mut world = World::new(4);
@@ -134,6 +139,7 @@ fn many_clients_share_one_endpoint() {
     world.run_until(30 * SEC, |world| all(world) == 2_000).unwrap();
 }
 
+// ARQ-HS-8, ARQ-HS-9
 #[test]
 fn is_refused_when_the_endpoint_is_full() {
     let mut world = World::new(5);
@@ -147,6 +153,7 @@ fn is_refused_when_the_endpoint_is_full() {
     assert_eq!(refused, [&ConnectionError::Refused(RefuseReason::Busy); 2]);
 }
 
+// ARQ-CID-2
 #[test]
 fn both_ends_may_connect_to_each_other_at_once() {
     for seed in seeds(20) {

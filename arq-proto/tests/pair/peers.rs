@@ -25,6 +25,7 @@ fn run_until_closed(pair: &mut Pair, id: ConnId, seed: u64) -> ConnectionError {
     pair.world.conn(id).error().cloned().unwrap()
 }
 
+// ARQ-HS-2, ARQ-RPL-1
 #[test]
 fn a_restarted_client_replaces_its_association_at_once() {
     for seed in seeds(50) {
@@ -60,6 +61,7 @@ fn a_restarted_client_replaces_its_association_at_once() {
     }
 }
 
+// ARQ-RPL-1
 #[test]
 fn a_second_connection_of_the_same_client_replaces_nothing() {
     let mut pair = talking(1, lossy(0.10));
@@ -72,6 +74,7 @@ fn a_second_connection_of_the_same_client_replaces_nothing() {
     assert_eq!(pair.client_side().closed, None);
 }
 
+// ARQ-RST-1, ARQ-RST-2
 #[test]
 fn a_restarted_listener_is_noticed_at_once() {
     for seed in seeds(50) {
@@ -86,6 +89,7 @@ fn a_restarted_listener_is_noticed_at_once() {
     }
 }
 
+// ARQ-LIV-1, ARQ-RST-1
 #[test]
 fn a_restarted_listener_is_noticed_by_an_idle_client_at_its_next_keep_alive() {
     let mut pair = Pair::new(&Scenario::new(2));
@@ -100,6 +104,7 @@ fn a_restarted_listener_is_noticed_by_an_idle_client_at_its_next_keep_alive() {
     assert!(took <= Config::builder().keep_alive + 50 * MS, "{took:?}");
 }
 
+// ARQ-LIV-2
 #[test]
 fn a_vanished_peer_is_declared_dead_within_the_idle_timeout() {
     for (seed, wire) in [(3, WireConfig::with_delay(10 * MS)), (4, lossy(0.25))] {
@@ -115,6 +120,7 @@ fn a_vanished_peer_is_declared_dead_within_the_idle_timeout() {
     }
 }
 
+// ARQ-LIV-1
 #[test]
 fn an_idle_connection_lives_for_an_hour() {
     let mut pair = Pair::new(&Scenario::new(5).wire(lossy(0.25)));

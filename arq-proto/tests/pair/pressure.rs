@@ -21,6 +21,7 @@ fn slow_path() -> WireConfig {
     WireConfig { bottleneck: Some(bottleneck), ..WireConfig::with_delay(10 * MS) }
 }
 
+// ARQ-FLW-1, ARQ-FLW-4
 #[test]
 fn a_reader_that_stops_stops_the_sender_and_loses_nothing() {
     let mut scenario =
@@ -52,6 +53,7 @@ fn a_slow_reader_slows_the_sender_down() {
     assert!(report.transfer >= 9_900 * MS, "{:?}", report.transfer);
 }
 
+// ARQ-LAN-1
 #[test]
 fn a_lane_that_is_not_read_holds_no_other() {
     let mut scenario = Scenario::new(3)
@@ -66,6 +68,7 @@ fn a_lane_that_is_not_read_holds_no_other() {
     .unwrap();
 }
 
+// ARQ-LAN-4
 #[test]
 fn nothing_stale_hides_in_the_lane() {
     // The path takes a tenth of what the application offers.
@@ -83,6 +86,7 @@ fn nothing_stale_hides_in_the_lane() {
     }
 }
 
+// ARQ-LAN-2
 #[test]
 fn low_priorities_starve_for_a_bounded_time() {
     let scenario = Scenario::new(5).wire(slow_path()).client_sends([

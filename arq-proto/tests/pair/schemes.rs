@@ -19,6 +19,7 @@ fn transfer(scheme: Scheme, wire: WireConfig, seed: u64) -> Scenario {
         .within(300 * SEC)
 }
 
+// ARQ-GBN-1
 #[test]
 fn all_deliver_under_loss_and_reordering() {
     for scheme in SCHEMES {
@@ -47,6 +48,7 @@ fn both_controllers_deliver() {
     }
 }
 
+// ARQ-CC-1, ARQ-GBN-1
 #[test]
 fn stop_and_wait_sends_one_packet_per_round_trip() {
     let wire = WireConfig::with_delay(10 * MS);

@@ -41,6 +41,7 @@ fn worst(pair: &Pair) -> Duration {
     *pair.server_side().app.inbox(lane).latencies.iter().max().unwrap()
 }
 
+// ARQ-ACK-5, ARQ-PTO-1, ARQ-PTO-2
 #[test]
 fn a_lost_tail_is_repaired_within_two_and_a_half_round_trips() {
     // A message of ten packets without its last one, then a message of a single packet.
@@ -51,6 +52,7 @@ fn a_lost_tail_is_repaired_within_two_and_a_half_round_trips() {
     }
 }
 
+// ARQ-ACK-2, ARQ-LOS-1
 #[test]
 fn a_lost_packet_in_the_middle_is_repaired_after_one_round_trip() {
     let pair = losing(3, 2, 50_000);
@@ -59,6 +61,7 @@ fn a_lost_packet_in_the_middle_is_repaired_after_one_round_trip() {
     assert_eq!(pair.client_side().connection().stats().ptos, 0);
 }
 
+// ARQ-LIV-1
 #[test]
 fn an_idle_connection_wakes_for_its_keep_alive_only() {
     let mut pair = Pair::new(&Scenario::new(3).both_send([Flow::reliable(5, 10_000, 5)]));
