@@ -43,7 +43,7 @@ pub struct CommonArgs {
     /// An endpoint to connect to: arq/10.0.0.1:7447 (repeatable).
     #[arg(short = 'e', long, value_name = "ENDPOINT")]
     pub connect: Vec<String>,
-    /// An endpoint to listen on: arq/[::]:7447 (repeatable).
+    /// An endpoint to listen on: arq/0.0.0.0:7447 (repeatable).
     #[arg(short, long, value_name = "ENDPOINT")]
     pub listen: Vec<String>,
     /// Do not look for other nodes by multicast.
