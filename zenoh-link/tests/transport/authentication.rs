@@ -53,5 +53,6 @@ async fn the_right_password_opens_and_the_wrong_one_does_not() {
 
     to_router.close().await.unwrap();
     bob.alone().await;
+    router.without(&bob).await;
     bob.connect(&at).await.unwrap();
 }

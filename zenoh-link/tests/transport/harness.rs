@@ -114,18 +114,35 @@ impl Letter {
         (0..count).map(|number| Self::new(number, size)).collect()
     }
 
-    /// The number first, then bytes that differ from place to place and from letter to letter.
+    /// The number first, then blocks that say where they belong.
     fn payload(self) -> Vec<u8> {
+        const FILLING: [u8; 248] = [b'.'; 248];
         let number = self.number.to_le_bytes();
-        let pattern = |i: usize| (i as u8) ^ ((i >> 8) as u8).wrapping_mul(31) ^ number[0];
-        (0..self.size).map(|i| number.get(i).copied().unwrap_or_else(|| pattern(i))).collect()
+        let mut payload = number.to_vec();
+        while payload.len() < self.size {
+            payload.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+            payload.extend_from_slice(&number);
+            payload.extend_from_slice(&FILLING);
+        }
+        payload.truncate(self.size);
+        payload
     }
 
+    /// To be waited with, when there is no room for it.
     pub(crate) fn message(self) -> NetworkMessage {
+        self.message_for(CongestionControl::Block)
+    }
+
+    /// To be dropped, when there is no room for it.
+    pub(crate) fn droppable(self) -> NetworkMessage {
+        self.message_for(CongestionControl::Drop)
+    }
+
+    fn message_for(self, congestion: CongestionControl) -> NetworkMessage {
         let put = Put { payload: self.payload().into(), ..Put::default() };
         let mut push = Push::from(PushBody::from(put));
         push.wire_expr = "scenario".into();
-        push.ext_qos = QoSType::new(self.priority, CongestionControl::Block, false);
+        push.ext_qos = QoSType::new(self.priority, congestion, false);
         NetworkMessage { body: NetworkBody::Push(push), reliability: self.reliability }
     }
 
@@ -229,6 +246,8 @@ impl Node {
     pub(crate) fn build(
         manager: impl FnOnce(TransportManagerBuilder) -> TransportManagerBuilder,
     ) -> Self {
+        // `RUST_LOG=zenoh_link_arq=debug` tells why a scenario fails.
+        zenoh::init_log_from_env_or("error");
         let scribe = Scribe::default();
         let builder = manager(TransportManager::builder().zid(ZenohIdProto::rand()));
         Self { manager: builder.build(Arc::new(scribe.clone())).unwrap(), scribe }

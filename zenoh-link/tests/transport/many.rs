@@ -161,6 +161,9 @@ async fn come_and_go(hub: Arc<Node>, at: EndPoint, rounds: usize) {
 }
 
 /// Keeps sending to every peer but the stable one; whether they still listen is their affair.
+///
+/// Droppable, because a message that waits for room on a link that is being taken down makes zenoh
+/// wait in turn, on the one thread that writes to all links of the process.
 async fn disturb_all(
     hub: Arc<Node>,
     stable: zenoh_protocol::core::ZenohIdProto,
@@ -170,7 +173,7 @@ async fn disturb_all(
     while going.load(Ordering::Relaxed) {
         for transport in hub.manager.get_transports_unicast().await {
             if transport.get_zid().is_ok_and(|zid| zid != stable) {
-                let sending = move || transport.schedule(letter.message().as_mut());
+                let sending = move || transport.schedule(letter.droppable().as_mut());
                 let _ = tokio::task::spawn_blocking(sending).await.unwrap();
             }
         }
