@@ -97,7 +97,7 @@ impl AckManager {
         self.floor = self.floor.max(self.received.trim(MAX_RANGES).unwrap_or(0));
         self.received.remove_below(self.floor);
         self.loss.record(false);
-        if self.largest.map_or(true, |(largest, _)| largest < number.0) {
+        if self.largest.is_none_or(|(largest, _)| largest < number.0) {
             self.largest = Some((number.0, now));
         }
         self.gap |= gap;

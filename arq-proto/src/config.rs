@@ -197,7 +197,7 @@ fn in_range(
 }
 
 /// A checked configuration. Reads like the [`ConfigBuilder`] it came from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Config(ConfigBuilder);
 
 impl Config {
@@ -205,12 +205,6 @@ impl Config {
     #[must_use]
     pub fn builder() -> ConfigBuilder {
         ConfigBuilder::default()
-    }
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self(ConfigBuilder::default())
     }
 }
 

@@ -39,7 +39,7 @@ impl RangeSet {
     /// that the peer still needs. Tells the number below which everything is forgotten, if any is.
     pub fn trim(&mut self, most: usize) -> Option<u64> {
         let excess = self.ranges.len().saturating_sub(most);
-        let last = self.ranges.drain(..excess).last();
+        let last = self.ranges.drain(..excess).next_back();
         last.map(|(_, end)| end + 1)
     }
 

@@ -2,6 +2,8 @@
 
 //! Are the worked examples of `docs/protocol.md` what this crate reads and writes, byte for byte?
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
+
 use std::{fs, path::Path};
 
 use arq_proto::{

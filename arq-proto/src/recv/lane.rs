@@ -241,7 +241,7 @@ impl RecvLane {
 
     /// Ends the wait if it is time. Tells whether a message became readable.
     pub(crate) fn on_hold_deadline(&mut self, now: Instant) -> bool {
-        if self.hold_deadline().map_or(true, |deadline| deadline > now) {
+        if self.hold_deadline().is_none_or(|deadline| deadline > now) {
             return false;
         }
         let had_none = self.ready.is_empty();

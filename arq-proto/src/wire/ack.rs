@@ -61,7 +61,7 @@ impl Ack {
             std::cmp::Ordering::Greater => true,
         };
         let lowest = ranges.lowest.min(bitmap.lowest);
-        let complete = received.iter_descending().last().map_or(true, |r| *r.start() >= lowest);
+        let complete = received.iter_descending().last().is_none_or(|r| *r.start() >= lowest);
         if !complete && room < MAX_ACK_BYTES {
             return false;
         }
