@@ -267,6 +267,15 @@ impl Node {
         soon("connect", self.manager.open_transport_unicast(to.clone())).await
     }
 
+    /// Fails the test unless the peer at `to` refuses, and says so instead of keeping silent.
+    pub(crate) async fn is_refused(&self, to: &EndPoint, why: &str) {
+        let opening = self.manager.open_transport_unicast(to.clone());
+        match tokio::time::timeout(Duration::from_secs(5), opening).await {
+            Ok(opened) => assert!(opened.is_err(), "{why}: accepted"),
+            Err(_) => panic!("{why}: not refused, only not answered"),
+        }
+    }
+
     /// The transport to `peer`, as soon as it stands on this side.
     pub(crate) async fn transport_to(&self, peer: &Self) -> TransportUnicast {
         soon("the transport opens", async {

@@ -14,7 +14,7 @@ async fn beside_tcp() -> (Node, Node) {
     connector.connect(&at).await.unwrap();
     let transport = connector.connect(&at_tcp).await.unwrap();
     assert_eq!(joints(&transport), 2);
-    assert!(connector.connect(&at).await.is_err(), "a third link");
+    connector.is_refused(&at, "a third link").await;
     (listener, connector)
 }
 
