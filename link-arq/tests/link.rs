@@ -176,6 +176,23 @@ async fn the_last_word_is_read_after_everything_else() {
     publisher.await.unwrap().0.unwrap();
 }
 
+/// zenoh refuses a link while the other side still reads nothing but control messages.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_does_not_wait_for_lanes_that_nobody_reads() {
+    let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "").await;
+    let ((near, near_companion), (far, _far_companion)) = (both(&near), both(&far));
+    near_companion.write_all(&CLOSE, Some(Priority::Control)).await.unwrap();
+    near.write_all(&[1; 100], Some(Priority::Data)).await.unwrap();
+    near.write_all(&CLOSE, None).await.unwrap();
+    let mut buffer = [0; 100];
+    let refusal = timeout(Duration::from_secs(5), far.read(&mut buffer, None)).await;
+    assert_eq!(refusal.expect("at once").unwrap(), CLOSE.len());
+
+    tokio::join!(near.close(), near_companion.close()).0.unwrap();
+    let end = timeout(Duration::from_secs(5), far.read(&mut buffer, None)).await;
+    end.expect("at once").expect_err("the link ended");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dropping_the_links_closes() {
     let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "").await;

@@ -120,10 +120,10 @@ impl ArqConnection {
     }
 
     /// The caller reads no more from `lane`: waits until everything that has arrived on the others
-    /// is read, for the idle time-out at most.
+    /// that are read is read, for the idle time-out at most.
     pub async fn consumed_beside(&self, lane: LaneId) {
-        lock(&self.0.state).ended |= bit(lane);
-        let consumed = self.progress(|state| state.readable & !state.ended == 0);
+        lock(&self.0.state).read &= !bit(lane);
+        let consumed = self.progress(|state| state.readable & state.read == 0);
         let _ = tokio::time::timeout(self.0.idle_timeout, consumed).await;
     }
 
@@ -212,8 +212,8 @@ struct State {
     waiters: LaneWaiters,
     /// Lanes that may hold a message, by [`bit`].
     readable: u16,
-    /// Lanes that are read no more, by [`bit`].
-    ended: u16,
+    /// Lanes that somebody reads, by [`bit`]: not all of them before zenoh's session is open.
+    read: u16,
     outbox: Outbox,
     /// The deadline in the endpoint's index.
     armed: Option<Instant>,
@@ -274,7 +274,7 @@ impl Inner {
                 phase: Phase::Opening,
                 waiters: LaneWaiters::default(),
                 readable: 0,
-                ended: 0,
+                read: 0,
                 outbox: Outbox::Idle,
                 armed: None,
                 local_ip: None,
@@ -373,6 +373,7 @@ impl Inner {
         lane: LaneId,
     ) -> Poll<Result<Bytes, ConnectionError>> {
         let received = self.with_core(|state, now| {
+            state.read |= bit(lane);
             if let Some(message) = state.core.recv(now, lane) {
                 return Poll::Ready(Ok(message));
             }
