@@ -4,14 +4,16 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    ops::Deref,
-    sync::Arc,
+    sync::{Arc, LazyLock},
     time::Duration,
 };
 
 use arq_proto::{Config, EndpointConfig};
 use async_trait::async_trait;
-use tokio::{runtime::Handle, task::JoinSet};
+use tokio::{
+    runtime::{Handle, Runtime},
+    task::JoinSet,
+};
 use tokio_util::sync::CancellationToken;
 use zenoh_link_commons::{
     get_ip_addrs, ConstructibleLinkManagerUnicast, LinkManagerUnicastTrait, LinkUnicast,
@@ -19,7 +21,6 @@ use zenoh_link_commons::{
 };
 use zenoh_protocol::core::{endpoint::Address, EndPoint, Locator, Priority};
 use zenoh_result::{bail, zerror, ZResult};
-use zenoh_runtime::ZRuntime;
 
 use crate::{
     config::LinkConfig,
@@ -29,6 +30,8 @@ use crate::{
 
 /// How long an address may be silent before the next one is tried beside it (RFC 8305 §5).
 const CONNECT_STAGGER: Duration = Duration::from_millis(250);
+/// Threads that the drivers of all links share.
+const DRIVER_THREADS: usize = 2;
 /// How long a deleted listener without links in use may take to free its port.
 const DELETE_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -53,10 +56,21 @@ impl ConstructibleLinkManagerUnicast<()> for LinkManagerUnicastArq {
     }
 }
 
-/// Drivers run on the runtime of zenoh's writers. The one of its readers also runs the application's
-/// callbacks, and a callback that waits for a link must not hold up that link's driver.
-fn driver_runtime() -> Handle {
-    ZRuntime::TX.deref().clone()
+/// Drivers run on threads of their own. Each of zenoh's runtimes can be blocked for seconds, by a
+/// callback of the application or by a publisher that waits for a full link to close, and a driver
+/// that stands still acknowledges nothing, on any link of the process.
+fn driver_runtime() -> ZResult<Handle> {
+    static DRIVERS: LazyLock<std::io::Result<Runtime>> = LazyLock::new(|| {
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(DRIVER_THREADS)
+            .thread_name("arq")
+            .enable_all()
+            .build()
+    });
+    match &*DRIVERS {
+        Ok(runtime) => Ok(runtime.handle().clone()),
+        Err(error) => bail!("cannot start the threads of the drivers: {error}"),
+    }
 }
 
 /// A checked configuration and the terms that it offers to the peer.
@@ -140,10 +154,11 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
 /// Binds the first address that can be.
 fn bind_first(addresses: &[SocketAddr], config: &LinkConfig) -> Result<ArqEndpoint, String> {
     let protocol = protocol_config(config).map_err(|error| error.to_string())?;
+    let runtime = driver_runtime().map_err(|error| error.to_string())?;
     let mut errors = Vec::new();
     for address in addresses {
         let accept = EndpointConfig { accept: Some(protocol.clone()), ..Default::default() };
-        match ArqEndpoint::bind(*address, &config.socket, accept, &driver_runtime()) {
+        match ArqEndpoint::bind(*address, &config.socket, accept, &runtime) {
             Ok(socket) => return Ok(socket),
             Err(error) => errors.push(format!("{address}: {error}")),
         }
@@ -222,7 +237,7 @@ async fn connect_first(
 async fn connect(remote: SocketAddr, config: &LinkConfig) -> ZResult<(ArqConnection, SocketAddr)> {
     let bind = local_address(remote, config.bind.as_deref()).await?;
     let socket =
-        ArqEndpoint::bind(bind, &config.socket, EndpointConfig::default(), &driver_runtime())
+        ArqEndpoint::bind(bind, &config.socket, EndpointConfig::default(), &driver_runtime()?)
             .map_err(|error| zerror!("cannot bind to {bind}: {error}"))?;
     let connection = socket.connect(remote, protocol_config(config)?).await?;
     let bound = socket.local_addr();
