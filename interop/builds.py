@@ -12,6 +12,8 @@ import sys
 import time
 from pathlib import Path
 
+from nodes import CheckFailed
+
 ZENOH_VERSION = "1.10.2"
 REPOSITORY = Path(__file__).resolve().parent.parent
 TARGET = REPOSITORY / "target"
@@ -84,7 +86,7 @@ def examples() -> None:
     run("examples", ["cargo", "build", "--package", "arq-examples", "--bins"], cwd=REPOSITORY)
 
 
-def application_by_git() -> str:
+def application_by_git(resolve_only: bool) -> str:
     """Checks an application that takes the patch from a git repository; returns where its `zenoh-link` came from."""
     folder = TARGET / "interop" / "by-git"
     url = f"file://{snapshot(folder / 'repository')}"
@@ -99,9 +101,13 @@ def application_by_git() -> str:
     command = ["cargo", "check", "--target-dir", TARGET]
     for setting in WORKSPACE_PROFILE:
         command += ["--config", setting]
-    run("an application, patched by git", command, cwd=application)
+    if not resolve_only:
+        run("an application, patched by git", command, cwd=application)
     tree = ["cargo", "tree", "--invert", "zenoh-link", "--depth", "0"]
-    return subprocess.run(tree, cwd=application, capture_output=True, text=True, check=True).stdout.strip()
+    origin = subprocess.run(tree, cwd=application, capture_output=True, text=True, check=True).stdout.strip()
+    if url not in origin:
+        raise CheckFailed(f"the patch went unused: {origin}")
+    return origin
 
 
 def snapshot(folder: Path) -> Path:

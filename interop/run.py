@@ -207,18 +207,21 @@ def print_versions() -> None:
     print(f"      eclipse-zenoh {builds.python_package_version()} (unmodified)", flush=True)
 
 
-def build(report: Report, examples_are_built: bool) -> None:
+def build(report: Report, arguments: argparse.Namespace) -> None:
     builds.python_package()
-    if not examples_are_built:
+    if not arguments.examples_built:
         builds.examples()
     report.check("patch: zenohd builds, patched by path", builds.router)
-    report.check("patch: an application builds, patched by git", builds.application_by_git)
+    what = "resolves" if arguments.git_resolve_only else "builds"
+    by_git = partial(builds.application_by_git, arguments.git_resolve_only)
+    report.check(f"patch: an application {what}, patched by git", by_git)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-build", action="store_true", help="use what is built; without it cargo decides what to do")
     parser.add_argument("--examples-built", action="store_true", help="use target/debug/z_* as `cargo test` built them")
+    parser.add_argument("--git-resolve-only", action="store_true", help="resolve the patch by git, but compile nothing")
     parser.add_argument("--build-only", action="store_true", help="build, but run no network checks")
     parser.add_argument("--only", default="", metavar="TEXT", help="only the checks whose title has this text")
     parser.add_argument("--jobs", type=int, default=AT_ONCE, metavar="N", help="checks at a time [default: %(default)s]")
@@ -228,7 +231,7 @@ def main() -> int:
     begin = time.monotonic()
     report = Report(arguments.only)
     if not arguments.no_build:
-        build(report, arguments.examples_built)
+        build(report, arguments)
     print_versions()
     if not arguments.build_only:
         with Nodes() as nodes:
