@@ -212,7 +212,7 @@ struct State {
     waiters: LaneWaiters,
     /// Lanes that may hold a message, by [`bit`].
     readable: u16,
-    /// Lanes that somebody reads, by [`bit`]: not all of them before zenoh's session is open.
+    /// Lanes that somebody reads, by [`bit`]: not all of them before the application is set up.
     read: u16,
     outbox: Outbox,
     /// The deadline in the endpoint's index.
