@@ -2,17 +2,25 @@
 
 //! A connection as zenoh sees it: one write is one message is one read, eight priorities at once,
 //! and a second, best-effort link over the same connection.
+//!
+//! zenoh counts its lease on each link by itself, from the last batch that came. A keep-alive every
+//! quarter of a lease leaves an idle link, such as the best-effort companion of a busy one, only
+//! three quarters of it to outlast an outage. The connection knows more recently that the peer
+//! lives: so each link repeats the peer's keep-alive to its reader as long as the connection hears
+//! the peer and the peer's session has not itself been silent for [`REPEAT_FOR`].
 
 use std::{
     net::SocketAddr,
     sync::{
         atomic::{AtomicUsize, Ordering},
-        Arc,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
     },
+    time::{Duration, Instant},
 };
 
-use arq_proto::LaneId;
+use arq_proto::{ConnectionError, LaneId, Stats};
 use async_trait::async_trait;
+use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use zenoh_link_commons::{
     get_ip_interface_names, LinkAuthId, LinkUnicast, LinkUnicastTrait, NewLink,
@@ -29,8 +37,48 @@ use crate::{driver::ArqConnection, terms::Terms, ARQ_LOCATOR_PREFIX, ARQ_MTU};
 /// What the links over one connection share.
 struct Association {
     connection: ArqConnection,
+    src: Locator,
+    dst: Locator,
     /// Links that zenoh has not closed.
     open: AtomicUsize,
+    /// The peer's keep-alive as it came, in the framing that both sessions agreed on.
+    keep_alive: OnceLock<Bytes>,
+}
+
+/// A peer's session that hangs in a process that lives is told apart from a quiet one by its own
+/// batches: so long after the last, its keep-alive is repeated no more. Longer than the stock
+/// interval of 2.5 s.
+const REPEAT_FOR: Duration = Duration::from_secs(5);
+
+/// The associations of this process, those that have ended included until the next look.
+static ASSOCIATIONS: Mutex<Vec<Weak<Association>>> = Mutex::new(Vec::new());
+
+/// How an `arq/` association of this process stands.
+#[derive(Debug, Clone)]
+pub struct AssociationStats {
+    /// Its local end.
+    pub src: Locator,
+    /// Its remote end.
+    pub dst: Locator,
+    /// What it has done since it was opened.
+    pub stats: Stats,
+}
+
+/// How the `arq/` associations of this process stand, in the order in which they were opened.
+#[must_use]
+pub fn statistics() -> Vec<AssociationStats> {
+    let mut associations = lock(&ASSOCIATIONS);
+    associations.retain(|association| association.strong_count() > 0);
+    let alive: Vec<_> = associations.iter().filter_map(Weak::upgrade).collect();
+    drop(associations);
+    alive
+        .iter()
+        .map(|association| AssociationStats {
+            src: association.src.clone(),
+            dst: association.dst.clone(),
+            stats: association.connection.stats(),
+        })
+        .collect()
 }
 
 /// One link over a connection.
@@ -45,6 +93,8 @@ pub(crate) struct LinkUnicastArq {
     dst: Locator,
     src_addr: SocketAddr,
     closed: CancellationToken,
+    /// When the last batch of the peer's session came over this link.
+    session_heard_at: Mutex<Option<Instant>>,
 }
 
 /// The links of a connection from `src` to `dst` on the agreed terms.
@@ -55,7 +105,17 @@ pub(crate) fn links(
     dst: &Locator,
 ) -> ZResult<LinkUnicast> {
     let open = if terms.mixed_reliability { 2 } else { 1 };
-    let association = Arc::new(Association { connection, open: AtomicUsize::new(open) });
+    let association = Arc::new(Association {
+        connection,
+        src: Locator::new(ARQ_LOCATOR_PREFIX, src_addr.to_string(), "")?,
+        dst: dst.clone(),
+        open: AtomicUsize::new(open),
+        keep_alive: OnceLock::new(),
+    });
+    let mut associations = lock(&ASSOCIATIONS);
+    associations.retain(|association| association.strong_count() > 0);
+    associations.push(Arc::downgrade(&association));
+    drop(associations);
     let link = |reliability: Reliability, metadata: &str| -> ZResult<Arc<LinkUnicastArq>> {
         Ok(Arc::new(LinkUnicastArq {
             association: association.clone(),
@@ -66,6 +126,7 @@ pub(crate) fn links(
             dst: dst.clone(),
             src_addr,
             closed: CancellationToken::new(),
+            session_heard_at: Mutex::default(),
         }))
     };
     if terms.mixed_reliability {
@@ -113,15 +174,46 @@ impl LinkUnicastArq {
         }
     }
 
-    async fn receive(&self, buffer: &mut [u8], priority: Option<Priority>) -> ZResult<usize> {
-        let connection = &self.association.connection;
-        let lane = self.lane(priority)?;
-        let received = async {
-            let received = connection.recv(lane).await;
-            if received.as_ref().map_or(true, |message| is_goodbye(message)) {
-                connection.consumed_beside(lane).await;
+    /// The next batch of the peer's session.
+    async fn next_batch(&self, lane: LaneId) -> Result<Bytes, ConnectionError> {
+        let Association { connection, keep_alive, .. } = &*self.association;
+        let received = connection.recv(lane).await;
+        if received.as_ref().map_or(true, |batch| is_goodbye(batch)) {
+            connection.consumed_beside(lane).await;
+        }
+        let batch = received?;
+        if is_keep_alive(&batch) {
+            keep_alive.get_or_init(|| batch.clone());
+        }
+        *lock(&self.session_heard_at) = Some(Instant::now());
+        Ok(batch)
+    }
+
+    /// The peer's keep-alive once more, when the connection has just heard the peer. Pending for
+    /// ever once the connection has ended.
+    async fn repeated_keep_alive(&self) -> Bytes {
+        let Association { connection, keep_alive, .. } = &*self.association;
+        loop {
+            connection.life_sign().await;
+            let is_fresh = |at: Instant| at.elapsed() < REPEAT_FOR;
+            if lock(&self.session_heard_at).is_some_and(is_fresh) {
+                if let Some(keep_alive) = keep_alive.get() {
+                    return keep_alive.clone();
+                }
             }
-            received
+        }
+    }
+
+    async fn receive(&self, buffer: &mut [u8], priority: Option<Priority>) -> ZResult<usize> {
+        let lane = self.lane(priority)?;
+        // zenoh's lease runs in the reader of control messages.
+        let counts_lease = priority.unwrap_or(Priority::Control) == Priority::Control;
+        let received = async {
+            tokio::select! {
+                biased;
+                batch = self.next_batch(lane) => batch,
+                keep_alive = self.repeated_keep_alive(), if counts_lease => Ok(keep_alive),
+            }
         };
         let message = tokio::select! {
             biased;
@@ -142,6 +234,27 @@ impl LinkUnicastArq {
     }
 }
 
+/// The messages that a batch may consist of alone: their identifiers are at its beginning, behind
+/// the header that batches have where the sessions compress them.
+fn is_alone(batch: &[u8], message: u8, longest: usize) -> bool {
+    let is_message = |byte: &u8| imsg::mid(*byte) == message;
+    let compression_header = |byte: &u8| *byte <= 1;
+    match batch {
+        [] => false,
+        [first, rest @ ..] if batch.len() <= longest => {
+            is_message(first) || compression_header(first) && rest.first().is_some_and(is_message)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a batch says only that the session lives.
+fn is_keep_alive(batch: &[u8]) -> bool {
+    /// Identifier and the header of a compressed batch.
+    const LONGEST: usize = 2;
+    is_alone(batch, id::KEEP_ALIVE, LONGEST)
+}
+
 /// Whether a batch is zenoh's last word on a link. It ends the session when it is read, and what
 /// other priorities have still to deliver is lost with it. On a link where each priority has an
 /// order of its own, it must therefore leave after what was written has arrived, and be read after
@@ -149,15 +262,12 @@ impl LinkUnicastArq {
 fn is_goodbye(batch: &[u8]) -> bool {
     /// Identifier, reason, and the header of a compressed batch.
     const LONGEST: usize = 4;
-    let is_close = |byte: &u8| imsg::mid(*byte) == id::CLOSE;
-    let compression_header = |byte: &u8| *byte <= 1;
-    match batch {
-        [] => false,
-        [first, rest @ ..] if batch.len() <= LONGEST => {
-            is_close(first) || compression_header(first) && rest.first().is_some_and(is_close)
-        }
-        _ => false,
-    }
+    is_alone(batch, id::CLOSE, LONGEST)
+}
+
+/// No task can leave a half-done change behind.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[async_trait]
@@ -243,7 +353,7 @@ impl std::fmt::Display for LinkUnicastArq {
 
 #[cfg(test)]
 mod tests {
-    use super::is_goodbye;
+    use super::{is_goodbye, is_keep_alive};
 
     #[test]
     fn the_close_message_is_recognised_and_others_are_not() {
@@ -257,5 +367,14 @@ mod tests {
         let frame = [0x25, 0x07, 0x00, 0x1d];
         let longer = [0x03, 0, 0, 0, 0];
         assert!(![&[][..], &keep_alive, &frame, &longer].into_iter().any(is_goodbye));
+    }
+
+    #[test]
+    fn a_keep_alive_is_recognised_and_others_are_not() {
+        assert!(is_keep_alive(&[0x04]) && is_keep_alive(&[0x00, 0x04]));
+        let close = [0x03, 0x00];
+        let frame = [0x25, 0x04];
+        let longer = [0x04, 0x25, 0x07];
+        assert!(![&[][..], &[0x00], &close, &frame, &longer].into_iter().any(is_keep_alive));
     }
 }
