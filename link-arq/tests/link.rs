@@ -90,7 +90,7 @@ async fn a_keep_alive_is_repeated_while_the_peer_is_heard_and_its_session_is_not
     near.write_all(&KEEP_ALIVE, Some(Priority::Control)).await.unwrap();
     let mut buffer = [0; 10];
     let mut repeats = 0;
-    let mut elsewhere = [0; 10];
+    let (mut data, mut unused) = ([0; 10], [0; 10]);
     let begin = Instant::now();
     let reads = async {
         while let Ok(read) = timeout(PAUSE, far.read(&mut buffer, Some(Priority::Control))).await {
@@ -100,8 +100,8 @@ async fn a_keep_alive_is_repeated_while_the_peer_is_heard_and_its_session_is_not
     };
     tokio::select! {
         () = reads => {}
-        _ = far.read(&mut elsewhere, Some(Priority::Data)) => panic!("data is not made up"),
-        _ = far_companion.read(&mut elsewhere, Some(Priority::Control)) => {
+        _ = far.read(&mut data, Some(Priority::Data)) => panic!("data is not made up"),
+        _ = far_companion.read(&mut unused, Some(Priority::Control)) => {
             panic!("a link that its session never used is not kept alive")
         }
     }
