@@ -12,7 +12,7 @@
 use std::{
     net::SocketAddr,
     sync::{
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
     },
     time::{Duration, Instant},
@@ -41,8 +41,20 @@ struct Association {
     dst: Locator,
     /// Links that zenoh has not closed.
     open: AtomicUsize,
-    /// The peer's keep-alive as it came, in the framing that both sessions agreed on.
-    keep_alive: OnceLock<Bytes>,
+    /// zenoh's keep-alive in the framing that both sessions agreed on, once a batch has shown it.
+    keep_alive: OnceLock<&'static [u8]>,
+    /// The session takes its leave, and what it has sent must arrive.
+    parting: AtomicBool,
+}
+
+impl Association {
+    fn learn_framing(&self, batch: &[u8]) {
+        if self.keep_alive.get().is_none() {
+            if let Some(keep_alive) = keep_alive_framed_as(batch) {
+                self.keep_alive.get_or_init(|| keep_alive);
+            }
+        }
+    }
 }
 
 /// A peer's session that hangs in a process that lives is told apart from a quiet one by its own
@@ -93,8 +105,8 @@ pub(crate) struct LinkUnicastArq {
     dst: Locator,
     src_addr: SocketAddr,
     closed: CancellationToken,
-    /// When the last batch of the peer's session came over this link.
-    session_heard_at: Mutex<Option<Instant>>,
+    /// When the last batch of the peer's session came over this link, at first when it was opened.
+    session_heard_at: Mutex<Instant>,
 }
 
 /// The links of a connection from `src` to `dst` on the agreed terms.
@@ -111,6 +123,7 @@ pub(crate) fn links(
         dst: dst.clone(),
         open: AtomicUsize::new(open),
         keep_alive: OnceLock::new(),
+        parting: AtomicBool::new(false),
     });
     let mut associations = lock(&ASSOCIATIONS);
     associations.retain(|association| association.strong_count() > 0);
@@ -126,7 +139,7 @@ pub(crate) fn links(
             dst: dst.clone(),
             src_addr,
             closed: CancellationToken::new(),
-            session_heard_at: Mutex::default(),
+            session_heard_at: Mutex::new(Instant::now()),
         }))
     };
     if terms.mixed_reliability {
@@ -163,8 +176,10 @@ impl LinkUnicastArq {
         let lane = self.lane(priority)?;
         let sent = async {
             if is_goodbye(message) {
+                self.association.parting.store(true, Ordering::Release);
                 connection.delivered().await;
             }
+            self.association.learn_framing(message);
             connection.send(lane, message).await
         };
         tokio::select! {
@@ -176,16 +191,14 @@ impl LinkUnicastArq {
 
     /// The next batch of the peer's session.
     async fn next_batch(&self, lane: LaneId) -> Result<Bytes, ConnectionError> {
-        let Association { connection, keep_alive, .. } = &*self.association;
+        let connection = &self.association.connection;
         let received = connection.recv(lane).await;
         if received.as_ref().map_or(true, |batch| is_goodbye(batch)) {
             connection.consumed_beside(lane).await;
         }
         let batch = received?;
-        if is_keep_alive(&batch) {
-            keep_alive.get_or_init(|| batch.clone());
-        }
-        *lock(&self.session_heard_at) = Some(Instant::now());
+        self.association.learn_framing(&batch);
+        *lock(&self.session_heard_at) = Instant::now();
         Ok(batch)
     }
 
@@ -195,11 +208,9 @@ impl LinkUnicastArq {
         let Association { connection, keep_alive, .. } = &*self.association;
         loop {
             connection.life_sign().await;
-            let is_fresh = |at: Instant| at.elapsed() < REPEAT_FOR;
-            if lock(&self.session_heard_at).is_some_and(is_fresh) {
-                if let Some(keep_alive) = keep_alive.get() {
-                    return keep_alive.clone();
-                }
+            let is_session_heard = lock(&self.session_heard_at).elapsed() < REPEAT_FOR;
+            if let Some(keep_alive) = keep_alive.get().filter(|_| is_session_heard) {
+                return Bytes::from_static(keep_alive);
             }
         }
     }
@@ -234,25 +245,16 @@ impl LinkUnicastArq {
     }
 }
 
-/// The messages that a batch may consist of alone: their identifiers are at its beginning, behind
-/// the header that batches have where the sessions compress them.
-fn is_alone(batch: &[u8], message: u8, longest: usize) -> bool {
-    let is_message = |byte: &u8| imsg::mid(*byte) == message;
-    let compression_header = |byte: &u8| *byte <= 1;
+/// zenoh's keep-alive in the framing of `batch`, where that shows which one the sessions agreed on:
+/// where they compress, a header of one byte stands before each batch, zero where this one is not
+/// compressed.
+fn keep_alive_framed_as(batch: &[u8]) -> Option<&'static [u8]> {
+    let begins = |byte: &u8| matches!(imsg::mid(*byte), id::FRAME | id::FRAGMENT | id::KEEP_ALIVE);
     match batch {
-        [] => false,
-        [first, rest @ ..] if batch.len() <= longest => {
-            is_message(first) || compression_header(first) && rest.first().is_some_and(is_message)
-        }
-        _ => false,
+        [first, ..] if begins(first) => Some(&[id::KEEP_ALIVE]),
+        [0, first, ..] if begins(first) => Some(&[0, id::KEEP_ALIVE]),
+        _ => None,
     }
-}
-
-/// Whether a batch says only that the session lives.
-fn is_keep_alive(batch: &[u8]) -> bool {
-    /// Identifier and the header of a compressed batch.
-    const LONGEST: usize = 2;
-    is_alone(batch, id::KEEP_ALIVE, LONGEST)
 }
 
 /// Whether a batch is zenoh's last word on a link. It ends the session when it is read, and what
@@ -262,7 +264,15 @@ fn is_keep_alive(batch: &[u8]) -> bool {
 fn is_goodbye(batch: &[u8]) -> bool {
     /// Identifier, reason, and the header of a compressed batch.
     const LONGEST: usize = 4;
-    is_alone(batch, id::CLOSE, LONGEST)
+    let is_close = |byte: &u8| imsg::mid(*byte) == id::CLOSE;
+    let compression_header = |byte: &u8| *byte <= 1;
+    match batch {
+        [] => false,
+        [first, rest @ ..] if batch.len() <= LONGEST => {
+            is_close(first) || compression_header(first) && rest.first().is_some_and(is_close)
+        }
+        _ => false,
+    }
 }
 
 /// No task can leave a half-done change behind.
@@ -327,6 +337,10 @@ impl LinkUnicastTrait for LinkUnicastArq {
 
     /// The connection ends with its last link: zenoh closes the links of a pair one after another,
     /// and the second may still have something to send.
+    ///
+    /// A session that takes its leave waits until its last words have arrived, for the process may
+    /// end next. One that gives the link up, because its lease is over or the peer has closed, does
+    /// not: while zenoh waits for such a link it may already open the next, and ends that one too.
     async fn close(&self) -> ZResult<()> {
         if self.closed.is_cancelled() {
             return Ok(());
@@ -334,7 +348,11 @@ impl LinkUnicastTrait for LinkUnicastArq {
         tracing::trace!("closing {self}");
         self.closed.cancel();
         if self.association.open.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.association.connection.finish().await;
+            let Association { connection, parting, .. } = &*self.association;
+            match parting.load(Ordering::Acquire) {
+                true => connection.finish().await,
+                false => connection.close("the session has given the link up"),
+            }
         }
         Ok(())
     }
@@ -353,7 +371,7 @@ impl std::fmt::Display for LinkUnicastArq {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_goodbye, is_keep_alive};
+    use super::{is_goodbye, keep_alive_framed_as};
 
     #[test]
     fn the_close_message_is_recognised_and_others_are_not() {
@@ -370,11 +388,21 @@ mod tests {
     }
 
     #[test]
-    fn a_keep_alive_is_recognised_and_others_are_not() {
-        assert!(is_keep_alive(&[0x04]) && is_keep_alive(&[0x00, 0x04]));
-        let close = [0x03, 0x00];
-        let frame = [0x25, 0x04];
-        let longer = [0x04, 0x25, 0x07];
-        assert!(![&[][..], &[0x00], &close, &frame, &longer].into_iter().any(is_keep_alive));
+    fn the_framing_is_learnt_from_what_begins_a_batch() {
+        let plain: Option<&[u8]> = Some(&[0x04]);
+        let behind_a_header: Option<&[u8]> = Some(&[0x00, 0x04]);
+        let frame = [0x25, 0x07, 0x00, 0x1d];
+        let (fragment, keep_alive) = ([0x66, 0x01], [0x04]);
+        for batch in [&frame[..], &fragment, &keep_alive] {
+            assert_eq!(keep_alive_framed_as(batch), plain);
+            let uncompressed = [&[0x00], batch].concat();
+            assert_eq!(keep_alive_framed_as(&uncompressed), behind_a_header);
+            let compressed = [&[0x01], batch].concat();
+            assert_eq!(keep_alive_framed_as(&compressed), None);
+        }
+        let (init, close, push) = ([0xc1, 0x09], [0x03, 0x00], [0x1d, 0x04]);
+        for batch in [&[][..], &[0x00], &init, &close, &push] {
+            assert_eq!(keep_alive_framed_as(batch), None);
+        }
     }
 }
