@@ -168,6 +168,7 @@ impl Connection {
             lane_window_bytes: config.lane_window_bytes.into(),
             connection_window_bytes: config.connection_window_bytes.into(),
             hold: config.deadline.unwrap_or(Duration::ZERO),
+            repair: takes_repair(config),
             app: config.app_params.clone(),
         }
     }
@@ -299,6 +300,7 @@ impl Connection {
             .max()
             .unwrap_or_default();
         stats.receive_buffer_bytes = self.recv_lanes.iter().map(RecvLane::held).sum();
+        stats.chunks_recovered = self.recv_lanes.iter().map(RecvLane::recovered).sum();
         stats.messages_expired = self.send_lanes.iter().map(SendLane::expired).sum();
         stats
     }
@@ -424,6 +426,11 @@ fn receive_limit(config: &Config, id: LaneId) -> u64 {
             u64::from(share).max(MIN_WINDOW_BYTES)
         }
     }
+}
+
+/// Whether repair symbols are of use here: go-back-N takes nothing but the next chunk.
+fn takes_repair(config: &Config) -> bool {
+    config.reorder
 }
 
 /// How long messages of a lane are repaired, if it is best effort.
