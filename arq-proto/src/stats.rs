@@ -49,6 +49,8 @@ pub struct Stats {
     pub chunks_retransmitted: u64,
     /// Chunks and repair symbols received that brought nothing new.
     pub chunks_duplicate: u64,
+    /// Repair symbols sent.
+    pub repair_symbols_sent: u64,
     /// Repair symbols received.
     pub repair_symbols_received: u64,
     /// Chunks computed from repair symbols instead of received.

@@ -132,7 +132,12 @@ impl Cell {
         let sent = stats.bytes_sent as f64 / outcome.bytes as f64;
         let chunks = outcome.bytes as f64 / 1_112.0;
         let share = |count: u64| count as f64 * 100.0 / chunks;
-        let _ = write!(row, " {sent:.2} | {:.0} |", share(stats.chunks_retransmitted));
+        let _ = write!(
+            row,
+            " {sent:.2} | {:.0} | {:.0} |",
+            share(stats.chunks_retransmitted),
+            share(stats.repair_symbols_sent)
+        );
         row
     }
 }
@@ -148,10 +153,10 @@ pub fn render() -> String {
          loss in both directions, {MESSAGES} of them with pauses. `ideal` is an ARQ without \
          redundancy that hears of each loss at once; the other times are the link's, from the \
          intended send time. `sent` is bytes on the wire per byte of message; `again` is chunks sent \
-         again per 100 chunks.\n\n\
+         again, `coded` repair symbols, per 100 chunks.\n\n\
          Written by `ARQ_UPDATE_SNAPSHOTS=1 cargo test -p arq-sim --test repair`.\n\n\
-         | KB | RTT, ms | loss | ideal p50 | p50 | ideal p99 | p99 | sent | again |\n\
-         |---|---|---|---|---|---|---|---|---|\n",
+         | KB | RTT, ms | loss | ideal p50 | p50 | ideal p99 | p99 | sent | again | coded |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
     );
     for row in parallel::map(&cells, |cell| cell.row(&config)) {
         let _ = writeln!(out, "{row}");

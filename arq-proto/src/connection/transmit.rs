@@ -12,7 +12,7 @@ use rand_core::RngCore;
 use super::{Connection, State};
 use crate::{
     error::ConnectionError,
-    send::lane::Readiness,
+    send::{lane::Readiness, message::Sent},
     sent::{Content, Contents},
     timer::TimerKind,
     units::{LaneId, PacketNumber},
@@ -127,7 +127,7 @@ impl Connection {
         }
         let mut draft = self.start_packet(now, out, limit)?;
         if may_send_chunks {
-            self.offer_chunks(out, &mut draft);
+            self.offer_symbols(out, &mut draft);
         }
         self.offer_control(out, &mut draft);
         let acked = draft.room(out) > 0 && self.offer_ack(now, out, &draft);
@@ -186,23 +186,27 @@ impl Connection {
         Some(Draft { start, frames: out.len(), end, contents: Contents::new(), eliciting: false })
     }
 
-    /// Chunks, until the packet is full.
-    fn offer_chunks(&mut self, out: &mut Vec<u8>, draft: &mut Draft) {
+    /// Chunks and repair symbols, until the packet is full.
+    fn offer_symbols(&mut self, out: &mut Vec<u8>, draft: &mut Draft) {
         loop {
             let waiting = self.waiting_lanes();
             let Some(id) = self.scheduler.pick(waiting) else { return };
             let (max_chunk, credit) = (self.max_chunk_bytes(), self.credit - self.credit_used);
             let lane = &mut self.send_lanes[id.index()];
-            let Some(chunk) = lane.next_chunk(max_chunk, credit) else { return };
-            if chunk.frame_len > draft.room(out) {
+            let Some(next) = lane.next_symbol(max_chunk, credit) else { return };
+            let content = Content::Symbol { lane: id, seq: next.seq, symbol: next.symbol };
+            // A copy must not share the fate of what it is a copy of.
+            if next.frame_len > draft.room(out) || draft.contents.contains(&content) {
                 return;
             }
-            // The index is below 128: see MAX_CHUNKS.
-            let content = Content::Chunk { lane: id, seq: chunk.seq, index: chunk.index as u8 };
-            draft.put(out, &Frame::Chunk(lane.frame(chunk)), Some(content));
-            let (sent, cost) = lane.on_sent(chunk);
+            draft.put(out, &lane.frame(next, &mut self.scratch), Some(content));
+            let (sent, cost) = lane.on_sent(next);
             self.credit_used += cost;
-            self.counters.chunks_retransmitted += u64::from(sent.retransmission);
+            match sent {
+                Sent::New(_) => {}
+                Sent::Again => self.counters.chunks_retransmitted += 1,
+                Sent::Repair => self.counters.repair_symbols_sent += 1,
+            }
             self.scheduler.on_sent(id, waiting);
         }
     }
