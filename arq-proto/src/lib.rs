@@ -83,7 +83,7 @@ mod units;
 #[doc(hidden)]
 pub mod wire;
 
-pub use config::{Config, ConfigBuilder, ConfigError, CongestionConfig, Scheme};
+pub use config::{Config, ConfigBuilder, ConfigError, CongestionConfig, FecConfig, Scheme};
 pub use connection::{Connection, Transmit};
 pub use endpoint::{ConnectionHandle, Endpoint, EndpointConfig, Routed};
 pub use error::{ConnectionError, RefuseReason, SendError, Violation};

@@ -8,7 +8,7 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use arq_proto::{Config, ConfigBuilder, Reliability, Stats, BASE_MTU};
+use arq_proto::{Config, ConfigBuilder, FecConfig, Reliability, Stats, BASE_MTU};
 
 use crate::{lane, parallel, Flow, Halt, Loss, Pair, Scenario, WireConfig};
 
@@ -80,26 +80,29 @@ struct Cell {
     sizes: &'static [usize],
     delay: Duration,
     channel: Channel,
+    fec: FecConfig,
 }
 
 impl Cell {
     fn all() -> Vec<Self> {
         let mut cells = Vec::new();
-        for sizes in SIZES {
-            for delay in DELAYS {
-                cells.extend(Channel::ALL.map(|channel| Self { sizes, delay, channel }));
+        for fec in [FecConfig::Off, FecConfig::Auto] {
+            for sizes in SIZES {
+                for delay in DELAYS {
+                    cells.extend(Channel::ALL.map(|channel| Self { sizes, delay, channel, fec }));
+                }
             }
         }
         cells
     }
 
-    fn run(self, config: &ConfigBuilder) -> Result<Outcome, Halt> {
+    fn run(self) -> Result<Outcome, Halt> {
         let wire = WireConfig { loss: self.channel.loss(), ..WireConfig::with_delay(self.delay) };
         let interval = (10 * self.delay).max(10 * MS);
         let flows = self.sizes.iter().map(|&n| Flow::reliable(5, n, MESSAGES).every(interval));
         let scenario = Scenario::new(1)
             .wire(wire)
-            .config(config.clone())
+            .config(ConfigBuilder { fec: self.fec, ..Config::builder() })
             .client_sends(flows.collect::<Vec<_>>());
         let mut pair = Pair::new(&scenario);
         pair.run_to_connected(LIMIT)?;
@@ -112,11 +115,12 @@ impl Cell {
         Ok(Outcome { latencies, bytes: inbox.bytes as usize, stats })
     }
 
-    fn row(self, config: &ConfigBuilder) -> String {
+    fn row(self) -> String {
         let bytes: usize = self.sizes.iter().sum();
         let (rtt, name) = (self.delay.as_secs_f64() * 2e3, self.channel.name());
-        let mut row = format!("| {} | {rtt} | {name} |", bytes / 1_000);
-        let outcome = match self.run(config) {
+        let fec = format!("{:?}", self.fec).to_lowercase();
+        let mut row = format!("| {fec} | {} | {rtt} | {name} |", bytes / 1_000);
+        let outcome = match self.run() {
             Ok(outcome) => outcome,
             Err(halt) => return format!("{row} {halt}"),
         };
@@ -146,7 +150,6 @@ impl Cell {
 #[must_use]
 pub fn render() -> String {
     let cells = Cell::all();
-    let config = Config::builder();
     let mut out = format!(
         "# Repair, simulated\n\n\
          Messages of 10 KB and publications of 100 KB (two messages) on a wire without a bottleneck, \
@@ -155,10 +158,10 @@ pub fn render() -> String {
          intended send time. `sent` is bytes on the wire per byte of message; `again` is chunks sent \
          again, `coded` repair symbols, per 100 chunks.\n\n\
          Written by `ARQ_UPDATE_SNAPSHOTS=1 cargo test -p arq-sim --test repair`.\n\n\
-         | KB | RTT, ms | loss | ideal p50 | p50 | ideal p99 | p99 | sent | again | coded |\n\
-         |---|---|---|---|---|---|---|---|---|---|\n",
+         | fec | KB | RTT, ms | loss | ideal p50 | p50 | ideal p99 | p99 | sent | again | coded |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|\n",
     );
-    for row in parallel::map(&cells, |cell| cell.row(&config)) {
+    for row in parallel::map(&cells, |cell| cell.row()) {
         let _ = writeln!(out, "{row}");
     }
     out

@@ -11,8 +11,13 @@ use rand_core::RngCore;
 
 use super::{Connection, State};
 use crate::{
+    config::FecConfig,
     error::ConnectionError,
-    send::{lane::Readiness, message::Sent},
+    fec::policy,
+    send::{
+        lane::{Readiness, SymbolRef},
+        message::Sent,
+    },
     sent::{Content, Contents},
     timer::TimerKind,
     units::{LaneId, PacketNumber},
@@ -200,7 +205,8 @@ impl Connection {
                 return;
             }
             draft.put(out, &lane.frame(next, &mut self.scratch), Some(content));
-            let (sent, cost) = lane.on_sent(next);
+            let parity = self.parity(id, next);
+            let (sent, cost) = self.send_lanes[id.index()].on_sent(next, parity);
             self.credit_used += cost;
             match sent {
                 Sent::New(_) => {}
@@ -208,6 +214,23 @@ impl Connection {
                 Sent::Repair => self.counters.repair_symbols_sent += 1,
             }
             self.scheduler.on_sent(id, waiting);
+        }
+    }
+
+    /// Repair symbols to follow the chunk that is being sent, ahead of any loss.
+    fn parity(&self, id: LaneId, next: SymbolRef) -> usize {
+        let lane = &self.send_lanes[id.index()];
+        let Some(shape) = lane.first_round_ends(next, self.peer_takes_repair) else { return 0 };
+        let (behind, bulk) = lane.backlog();
+        // A window in packets makes each of them dear.
+        let dear = bulk || self.config.window_packets.is_some();
+        let stakes = || self.recovery.stakes(self.mtu, behind);
+        match (self.config.fec, self.recovery.channel()) {
+            (FecConfig::Off, _) => 0,
+            (FecConfig::Percent(percent), _) => policy::fixed(percent, shape.chunk_count()),
+            // In bulk, another round trip delays nobody.
+            (FecConfig::Auto, Some(channel)) if !dear => policy::auto(shape, channel, stakes()),
+            (FecConfig::Auto, _) => 0,
         }
     }
 

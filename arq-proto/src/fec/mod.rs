@@ -15,6 +15,7 @@
 
 pub mod gf256;
 pub mod kernel;
+pub(crate) mod policy;
 
 use kernel::mul_add;
 

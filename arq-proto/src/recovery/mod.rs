@@ -20,6 +20,7 @@ use crate::{
     config::Config,
     congestion::{self, AckSample, Controller, LossCause, LossSample},
     error::Violation,
+    fec::policy::{Channel, Stakes},
     pacing::Pacer,
     sent::{Content, Contents, Fate, SentLedger, SentPacket},
     stats::Stats,
@@ -317,6 +318,18 @@ impl Recovery {
         let settled_before = now.checked_sub(self.rtt.conservative() * 2);
         let loss = &mut self.loss;
         self.ledger.prune(now, settled_before, |lost| loss.record(lost));
+    }
+
+    /// What the path does to packets; `None` if it has not lost any.
+    pub(crate) fn channel(&self) -> Option<Channel> {
+        self.loss.calm().map(|loss| Channel { loss, mean_run: self.loss.mean_run() })
+    }
+
+    /// What a repair symbol sent ahead saves and costs, with `behind` messages waiting.
+    pub(crate) fn stakes(&self, mtu: u16, behind: usize) -> Stakes {
+        let round = self.rtt.conservative() + self.detector.reordering_window(&self.rtt);
+        let packet = Duration::from_secs_f64(f64::from(mtu) / self.pacing_rate().max(1) as f64);
+        Stakes { round, packet, behind }
     }
 
     /// When [`detect`](Self::detect) should look again.

@@ -17,7 +17,7 @@ use crate::{
     recovery::confidence::Confidence,
     units::{LaneId, MessageSeq, Probability, Reliability},
     wire::{
-        frame::{Frame, RepairFrame},
+        frame::{Frame, RepairFrame, Shape},
         LANE_MESSAGE_WINDOW,
     },
 };
@@ -216,8 +216,23 @@ impl SendLane {
         }
     }
 
-    /// A symbol left. Returns what it was, and the connection's credit that it takes.
-    pub(crate) fn on_sent(&mut self, at: SymbolRef) -> (Sent, u64) {
+    /// The message that a symbol ends the first round of, if parity may follow: how many chunks and
+    /// bytes it has. `coding`: the peer takes repair symbols.
+    pub(crate) fn first_round_ends(&self, at: SymbolRef, coding: bool) -> Option<Shape> {
+        let message = &self.messages[self.offset(at.seq)];
+        let shape = message.shape();
+        let ends = message.is_last_of_first_round(at.symbol);
+        (ends && (coding || shape.chunk_count() == 1)).then_some(shape)
+    }
+
+    /// Messages behind those begun, and whether the application waits to add more.
+    pub(crate) fn backlog(&self) -> (usize, bool) {
+        ((self.end() - self.begin) as usize, self.blocked)
+    }
+
+    /// A symbol left, and `parity` more shall follow ahead of any loss. Returns what it was, and the
+    /// connection's credit that it takes.
+    pub(crate) fn on_sent(&mut self, at: SymbolRef, parity: usize) -> (Sent, u64) {
         let offset = self.offset(at.seq);
         let mut cost = 0;
         if at.seq >= self.begin {
@@ -231,6 +246,7 @@ impl SendLane {
         if let Sent::New(bytes) = sent {
             self.unsent_bytes -= bytes;
         }
+        self.messages[offset].protect(parity);
         self.drop_settled();
         (sent, cost)
     }

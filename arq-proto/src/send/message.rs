@@ -260,6 +260,29 @@ impl Message {
         (chunks.count_ones() + repairs) as usize
     }
 
+    /// Whether the sending of `symbol` ends the first round.
+    pub(crate) fn is_last_of_first_round(&self, symbol: Symbol) -> bool {
+        let Symbol::Source(index) = symbol else { return false };
+        lowest_bits(self.chunk_count()) & !self.sent_once == 1 << index
+    }
+
+    /// Before any loss is known, or as far as it is: sends so many symbols more than the deficit.
+    /// A message that cannot be coded is sent again as a whole, so many times.
+    pub(crate) fn protect(&mut self, parity: usize) {
+        if parity == 0 || self.is_delivered() {
+            return;
+        }
+        if !self.shape().is_codable() {
+            self.to_send = lowest_bits(self.chunk_count()) & !self.acked;
+            self.copies = self.to_send;
+            self.copy_rounds = (parity - 1).min(usize::from(u8::MAX)) as u8;
+            return;
+        }
+        let wanted = (self.deficit() + parity).saturating_sub(self.expected());
+        let left = MAX_REPAIR_SYMBOLS - usize::from(self.repairs_sent + self.repairs_due);
+        self.repairs_due += wanted.min(left) as u8;
+    }
+
     /// After losses: sends again what is lost, as a plain ARQ does.
     pub(crate) fn repair_plainly(&mut self) {
         if !self.is_delivered() {
@@ -461,6 +484,36 @@ mod tests {
         assert_eq!(send_all(&mut message), []);
         message.on_acked(repairs[3]);
         assert!(message.is_delivered());
+    }
+
+    // ARQ-REP-5
+    #[test]
+    fn parity_follows_the_chunks_and_covers_what_is_lost_of_them() {
+        let mut message = message(10_000, 1_112);
+        let sent = send_all(&mut message);
+        message.protect(4);
+        let parity = send_all(&mut message);
+        assert_eq!(parity, [0, 1, 2, 3].map(Symbol::Repair));
+        // Two are lost: enough is on its way.
+        sent[..2].iter().for_each(|&symbol| message.on_lost(symbol));
+        sent[2..].iter().for_each(|&symbol| message.on_acked(symbol));
+        message.repair(confidence(10));
+        assert_eq!(message.next_symbol(), None);
+        parity[..2].iter().for_each(|&symbol| message.on_acked(symbol));
+        assert!(message.is_delivered());
+    }
+
+    // ARQ-REP-5
+    #[test]
+    fn a_message_of_one_chunk_is_doubled_instead() {
+        let mut message = message(300, 1_112);
+        assert!(message.is_last_of_first_round(Symbol::Source(0)));
+        assert_eq!(send_all(&mut message), [Symbol::Source(0)]);
+        message.protect(1);
+        assert_eq!(send_all(&mut message), [Symbol::Source(0)]);
+        message.on_lost(Symbol::Source(0));
+        message.repair_plainly();
+        assert_eq!(message.next_symbol(), None, "the copy may arrive");
     }
 
     // ARQ-LOS-5
