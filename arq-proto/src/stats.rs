@@ -47,8 +47,14 @@ pub struct Stats {
     pub packets_spuriously_lost: u64,
     /// Chunks sent again.
     pub chunks_retransmitted: u64,
-    /// Chunks received more than once.
+    /// Chunks and repair symbols received that brought nothing new.
     pub chunks_duplicate: u64,
+    /// Repair symbols sent.
+    pub repair_symbols_sent: u64,
+    /// Repair symbols received.
+    pub repair_symbols_received: u64,
+    /// Chunks computed from repair symbols instead of received.
+    pub chunks_recovered: u64,
     /// Times that the tail of a flight was unanswered.
     pub ptos: u64,
     /// Acknowledgements sent.

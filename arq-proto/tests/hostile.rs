@@ -11,11 +11,11 @@ use std::{cell::RefCell, net::SocketAddr, rc::Rc, time::Duration};
 
 use arq_proto::{
     wire::{
-        frame::{ChunkFrame, Frame},
+        frame::{ChunkFrame, Frame, RepairFrame, Shape},
         packet::{Hello, Refuse, Reset},
         VERSION,
     },
-    Config, ConfigBuilder, ConnectionError, ConnectionId, LaneId, RefuseReason, Violation,
+    Config, ConfigBuilder, ConnectionError, ConnectionId, LaneId, RefuseReason, Scheme, Violation,
 };
 use arq_sim::{
     harness::{FrameOp, Victim},
@@ -323,4 +323,55 @@ fn well_formed_nonsense_ends_nothing() {
         frame.encode(0, &mut frames);
     }
     assert_eq!(ends_with(&frames), None);
+}
+
+fn repair(message_bytes: usize, chunk_bytes: usize, index: usize) -> Vec<u8> {
+    let data = &vec![0; chunk_bytes];
+    let lane = LaneId::all().next().unwrap();
+    let shape = Shape { message_bytes, chunk_bytes };
+    encoded(&Frame::Repair(RepairFrame { lane, seq: 0, shape, index, data }))
+}
+
+// ARQ-FEC-3, ARQ-FEC-4, ARQ-FEC-5
+#[test]
+fn repair_symbols_that_must_not_be_end_the_connection() {
+    let is_frame = |frames: &[u8]| matches!(violation(frames), Violation::Frame(_));
+    // No such symbol, one chunk, chunks too unequal, cut short.
+    assert!(is_frame(&repair(2_000, 1_000, 128)));
+    assert!(is_frame(&repair(1_000, 1_000, 0)));
+    assert!(is_frame(&repair(1_400, 1_000, 0)));
+    assert!(is_frame(&repair(2_000, 1_000, 0)[..900]));
+    // Of another shape than the chunk before it, and the other way round.
+    let mut frames = chunk(0, 2_000, 1_000, 0);
+    frames.extend(repair(1_999, 1_000, 0));
+    assert_eq!(violation(&frames), Violation::MessageShape);
+    let mut frames = repair(1_999, 1_000, 0);
+    frames.extend(chunk(0, 2_000, 1_000, 0));
+    assert_eq!(violation(&frames), Violation::MessageShape);
+
+    // Sent although this side has no use for them.
+    let config = Config::builder().scheme(Scheme::GoBackN).build().unwrap();
+    let mut victim = Victim::new(config);
+    victim.frames(&repair(2_000, 1_000, 0));
+    assert!(matches!(
+        victim.connection().close_reason(),
+        Some(ConnectionError::Violation(Violation::Frame(_)))
+    ));
+}
+
+// ARQ-FEC-2, ARQ-FEC-5
+#[test]
+fn repair_symbols_of_nonsense_make_one_message_and_nothing_else() {
+    let mut victim = Victim::new(Config::default());
+    for index in 0..128 {
+        victim.frames(&repair(1_500, 512, index));
+    }
+    let lane = LaneId::all().next().unwrap();
+    let message = victim.with_connection(|now, conn| conn.recv(now, lane)).unwrap();
+    assert_eq!(message.len(), 1_500);
+    assert!(victim.with_connection(|now, conn| conn.recv(now, lane)).is_none());
+    let stats = victim.connection().stats();
+    assert_eq!((stats.chunks_recovered, stats.repair_symbols_received), (3, 128));
+    assert_eq!((stats.chunks_duplicate, stats.receive_buffer_bytes), (125, 0));
+    assert_eq!(victim.connection().close_reason(), None);
 }

@@ -12,7 +12,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use arq_proto::{
     wire::{
-        frame::{ChunkFrame, Frame},
+        frame::{ChunkFrame, Frame, RepairFrame, Shape},
         packet::Hello,
         VERSION,
     },
@@ -56,6 +56,13 @@ fn chunk(lane: LaneId, seq: u64, message_bytes: usize, index: usize) -> Vec<u8> 
     out
 }
 
+fn repair(lane: LaneId, seq: u64, index: usize) -> Vec<u8> {
+    let shape = Shape { message_bytes: 65_535, chunk_bytes: 512 };
+    let mut out = Vec::new();
+    Frame::Repair(RepairFrame { lane, seq, shape, index, data: &[7; 512] }).encode(&mut out);
+    out
+}
+
 fn lanes(reliability: Reliability) -> impl Iterator<Item = LaneId> {
     LaneId::all().filter(move |lane| lane.reliability() == reliability)
 }
@@ -74,6 +81,19 @@ fn unfinished_messages(victim: &mut Victim) {
     // As many as the credit allows: one more ends the connection.
     for seq in 0..15 {
         victim.frames(&chunk(lanes(Reliability::Reliable).next().unwrap(), seq, 16_000, 1));
+    }
+}
+
+/// Symbols that stand in for others, of messages that are never completed: one too few of each.
+fn repair_symbols_without_end(victim: &mut Victim) {
+    let lanes: Vec<_> = lanes(Reliability::BestEffort).collect();
+    for seq in 0..100 {
+        for index in 0..127 {
+            for &lane in &lanes {
+                victim.frames(&repair(lane, seq, index));
+                victim.sleep(PACE);
+            }
+        }
     }
 }
 
@@ -144,8 +164,9 @@ fn memory_is_bounded_whatever_the_peer_does() {
     let config = config();
     let received = config.connection_window_bytes as usize + 8 * config.lane_window_bytes as usize;
     let queued = 16 * (config.queue_bytes as usize + 65_535);
-    let attacks: [(&str, Attack, usize); 6] = [
+    let attacks: [(&str, Attack, usize); 7] = [
         ("unfinished messages", unfinished_messages, received + MIB),
+        ("repair symbols without end", repair_symbols_without_end, received + MIB),
         ("scattered messages", scattered_messages, received + MIB),
         ("gaps without end", gaps_without_end, MIB),
         // What is queued, and the ledger of what is in flight.

@@ -5,16 +5,11 @@
 //! A snapshot for git: everything is simulated from fixed seeds, so a cell changes only when the
 //! protocol does, and then it shows in the diff.
 
-use std::{
-    fmt::Write as _,
-    sync::atomic::{AtomicUsize, Ordering},
-    thread,
-    time::Duration,
-};
+use std::{fmt::Write as _, time::Duration};
 
 use arq_proto::{Config, ConfigBuilder, CongestionConfig};
 
-use crate::{Bottleneck, Flow, Halt, Loss, Pair, Scenario, WireConfig};
+use crate::{parallel, Bottleneck, Flow, Halt, Loss, Pair, Scenario, WireConfig};
 
 const RATE_BPS: u64 = 100_000_000;
 const LOSSES_PERCENT: [u8; 5] = [0, 1, 5, 10, 25];
@@ -159,29 +154,9 @@ pub fn render() -> String {
         WARM_UP.as_secs(),
         MESSAGE_INTERVAL.as_millis(),
     );
-    for row in rows(&cells) {
+    for row in parallel::map(&cells, |cell| cell.row()) {
         // Writing to a String cannot fail.
         let _ = writeln!(out, "{row}");
     }
     out
-}
-
-/// The rows in the order of the cells, computed by as many threads as there are processors.
-fn rows(cells: &[Cell]) -> Vec<String> {
-    let next = AtomicUsize::new(0);
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let mut rows: Vec<(usize, String)> = thread::scope(|scope| {
-        let work = || {
-            let mut rows = Vec::new();
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(cell) = cells.get(index) else { return rows };
-                rows.push((index, cell.row()));
-            }
-        };
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_default()).collect()
-    });
-    rows.sort();
-    rows.into_iter().map(|(_, row)| row).collect()
 }

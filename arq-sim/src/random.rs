@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use arq_proto::{Config, ConfigBuilder, CongestionConfig, LaneId, Reliability, Scheme};
+use arq_proto::{Config, ConfigBuilder, CongestionConfig, FecConfig, LaneId, Reliability, Scheme};
 use fastrand::Rng;
 
 use crate::{
@@ -70,6 +70,16 @@ fn random_config(rng: &mut Rng, scheme: Scheme) -> ConfigBuilder {
         congestion,
         mtu: pick(rng, &[576, 1_200, 1_452, 1_452, 9_000]),
         chunk_bytes: pick(rng, &[None, None, Some(512), Some(1_000)]),
+        fec: pick(
+            rng,
+            &[
+                FecConfig::Off,
+                FecConfig::Auto,
+                FecConfig::Auto,
+                FecConfig::Percent(20),
+                FecConfig::Percent(100),
+            ],
+        ),
         lane_window_bytes: pick(rng, &[128 << 10, 512 << 10, 2 << 20]),
         connection_window_bytes: pick(rng, &[128 << 10, 1 << 20, 8 << 20]),
         queue_bytes: pick(rng, &[1, 16 << 10, 256 << 10]),

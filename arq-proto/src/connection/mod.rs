@@ -80,6 +80,7 @@ pub struct Connection {
     /// The longest datagram sent: ours or the peer's limit.
     mtu: u16,
     peer_app_params: Bytes,
+    peer_takes_repair: bool,
 
     recovery: Recovery,
     acks: AckManager,
@@ -106,6 +107,8 @@ pub struct Connection {
     events: VecDeque<Event>,
     close_reason: Option<ConnectionError>,
     outcome: Outcome,
+    /// Where repair symbols are computed.
+    scratch: Vec<u8>,
     counters: Stats,
     rng: ChaCha8Rng,
 }
@@ -142,6 +145,7 @@ impl Connection {
             local_cid,
             remote_cid: ConnectionId(0),
             peer_app_params: Bytes::new(),
+            peer_takes_repair: false,
             next_skip: PacketNumber(next_skip),
             skip_distance: FIRST_SKIP_DISTANCE,
             pending_lanes: 0,
@@ -156,6 +160,7 @@ impl Connection {
             events: VecDeque::new(),
             close_reason: None,
             outcome: Outcome::default(),
+            scratch: Vec::new(),
             counters: Stats::default(),
             rng,
         }
@@ -168,6 +173,7 @@ impl Connection {
             lane_window_bytes: config.lane_window_bytes.into(),
             connection_window_bytes: config.connection_window_bytes.into(),
             hold: config.deadline.unwrap_or(Duration::ZERO),
+            repair: takes_repair(config),
             app: config.app_params.clone(),
         }
     }
@@ -181,6 +187,7 @@ impl Connection {
         for lane in &mut self.recv_lanes {
             lane.set_hold(params.hold);
         }
+        self.peer_takes_repair = params.repair;
         self.peer_app_params = params.app;
     }
 
@@ -305,6 +312,7 @@ impl Connection {
             .max()
             .unwrap_or_default();
         stats.receive_buffer_bytes = self.recv_lanes.iter().map(RecvLane::held).sum();
+        stats.chunks_recovered = self.recv_lanes.iter().map(RecvLane::recovered).sum();
         stats.messages_expired = self.send_lanes.iter().map(SendLane::expired).sum();
         stats
     }
@@ -366,27 +374,41 @@ impl Connection {
         let mut outcome = std::mem::take(&mut self.outcome);
         for content in outcome.acked.drain(..) {
             match content {
-                Content::Chunk { lane, seq, index } => {
-                    self.send_lanes[lane.index()].on_acked(seq, index.into());
+                Content::Symbol { lane, seq, symbol } => {
+                    self.send_lanes[lane.index()].on_acked(seq, symbol);
                 }
                 Content::Close => self.drain(),
                 Content::MaxData | Content::MaxLaneData(_) => {}
             }
         }
+        let mut damaged = 0_u16;
         for content in outcome.lost.drain(..) {
             match content {
-                Content::Chunk { lane, seq, index } => {
-                    self.send_lanes[lane.index()].on_lost(seq, index.into());
-                    self.pending_lanes |= 1 << lane.index();
+                Content::Symbol { lane, seq, symbol } => {
+                    self.send_lanes[lane.index()].on_lost(seq, symbol);
+                    damaged |= 1 << lane.index();
                 }
                 Content::MaxData => self.granted.on_lost(),
                 Content::MaxLaneData(lane) => self.lane_granted[lane.index()].on_lost(),
                 Content::Close => {}
             }
         }
+        self.repair(damaged);
         // Keep the buffers: they are filled for every acknowledgement.
         self.outcome = outcome;
         self.finish_if_flushed(now);
+    }
+
+    /// Repairs the lanes whose bit is set.
+    fn repair(&mut self, mut damaged: u16) {
+        let loss = self.recovery.loss.upper();
+        while damaged != 0 {
+            let lane = damaged.trailing_zeros();
+            damaged &= damaged - 1;
+            if self.send_lanes[lane as usize].repair(loss, self.peer_takes_repair) {
+                self.pending_lanes |= 1 << lane;
+            }
+        }
     }
 
     fn announce_writable(&mut self, now: Instant) {
@@ -430,6 +452,11 @@ fn receive_limit(config: &Config, id: LaneId) -> u64 {
             u64::from(share).max(MIN_WINDOW_BYTES)
         }
     }
+}
+
+/// Whether repair symbols are of use here: go-back-N takes nothing but the next chunk.
+fn takes_repair(config: &Config) -> bool {
+    config.reorder
 }
 
 /// How long messages of a lane are repaired, if it is best effort.

@@ -7,16 +7,16 @@
 
 use std::{net::SocketAddr, time::Instant};
 
-use super::{Connection, State};
+use super::{takes_repair, Connection, State};
 use crate::{
     acks::{AckRequest, Arrival},
     error::{ConnectionError, Violation},
     event::Event,
-    recv::lane::Received,
+    recv::lane::{Received, Symbol},
     units::{PacketNumber, Reliability},
     wire::{
         cursor::{DecodeError, Reader},
-        frame::{ChunkFrame, Frame},
+        frame::Frame,
         packet::{Challenge, DataHeader, PacketKind, Refuse, Reset},
         protection,
     },
@@ -139,7 +139,7 @@ impl Connection {
             if is_ack && std::mem::replace(&mut acked, true) {
                 return Err(Violation::Frame(DecodeError::Invalid("ack.repeated")));
             }
-            if in_order || !matches!(frame, Frame::Chunk(_)) {
+            if in_order || !matches!(frame, Frame::Chunk(_) | Frame::Repair(_)) {
                 self.on_frame(now, from, frame)?;
             }
         }
@@ -165,19 +165,27 @@ impl Connection {
                     self.events.push_back(Event::Readable(lane));
                 }
             }
-            Frame::Chunk(chunk) => self.on_chunk(now, &chunk)?,
+            Frame::Chunk(chunk) => self.on_symbol(now, Symbol::Source(&chunk))?,
+            // Who was told that there is no use for it must not send it.
+            Frame::Repair(_) if !takes_repair(&self.config) => {
+                return Err(Violation::Frame(DecodeError::Invalid("frame.kind")));
+            }
+            Frame::Repair(repair) => {
+                self.counters.repair_symbols_received += 1;
+                self.on_symbol(now, Symbol::Repair(&repair))?;
+            }
         }
         Ok(())
     }
 
-    fn on_chunk(&mut self, now: Instant, chunk: &ChunkFrame<'_>) -> Result<(), Violation> {
+    fn on_symbol(&mut self, now: Instant, symbol: Symbol<'_>) -> Result<(), Violation> {
         if !matches!(self.state, State::Open { .. } | State::Flushing { .. }) {
             return Ok(());
         }
-        let index = chunk.lane.index();
-        match self.recv_lanes[index].on_chunk(now, chunk)? {
+        let lane = symbol.lane();
+        match self.recv_lanes[lane.index()].on_symbol(now, symbol)? {
             Received::Duplicate => self.counters.chunks_duplicate += 1,
-            Received::Readable => self.events.push_back(Event::Readable(chunk.lane)),
+            Received::Readable => self.events.push_back(Event::Readable(lane)),
             Received::Stored | Received::Dropped => {}
         }
         let credited: u64 = self.recv_lanes.iter().map(|lane| lane.credited()).sum();

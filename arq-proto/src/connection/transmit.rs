@@ -11,8 +11,13 @@ use rand_core::RngCore;
 
 use super::{Connection, State};
 use crate::{
+    config::FecConfig,
     error::ConnectionError,
-    send::lane::Readiness,
+    fec::policy,
+    send::{
+        lane::{Readiness, SymbolRef},
+        message::Sent,
+    },
     sent::{Content, Contents},
     timer::TimerKind,
     units::{LaneId, PacketNumber},
@@ -127,7 +132,7 @@ impl Connection {
         }
         let mut draft = self.start_packet(now, out, limit)?;
         if may_send_chunks {
-            self.offer_chunks(out, &mut draft);
+            self.offer_symbols(out, &mut draft);
         }
         self.offer_control(out, &mut draft);
         let acked = draft.room(out) > 0 && self.offer_ack(now, out, &draft);
@@ -186,24 +191,46 @@ impl Connection {
         Some(Draft { start, frames: out.len(), end, contents: Contents::new(), eliciting: false })
     }
 
-    /// Chunks, until the packet is full.
-    fn offer_chunks(&mut self, out: &mut Vec<u8>, draft: &mut Draft) {
+    /// Chunks and repair symbols, until the packet is full.
+    fn offer_symbols(&mut self, out: &mut Vec<u8>, draft: &mut Draft) {
         loop {
             let waiting = self.waiting_lanes();
             let Some(id) = self.scheduler.pick(waiting) else { return };
             let (max_chunk, credit) = (self.max_chunk_bytes(), self.credit - self.credit_used);
             let lane = &mut self.send_lanes[id.index()];
-            let Some(chunk) = lane.next_chunk(max_chunk, credit) else { return };
-            if chunk.frame_len > draft.room(out) {
+            let Some(next) = lane.next_symbol(max_chunk, credit) else { return };
+            let content = Content::Symbol { lane: id, seq: next.seq, symbol: next.symbol };
+            // A copy must not share the fate of what it is a copy of.
+            if next.frame_len > draft.room(out) || draft.contents.contains(&content) {
                 return;
             }
-            // The index is below 128: see MAX_CHUNKS.
-            let content = Content::Chunk { lane: id, seq: chunk.seq, index: chunk.index as u8 };
-            draft.put(out, &Frame::Chunk(lane.frame(chunk)), Some(content));
-            let (sent, cost) = lane.on_sent(chunk);
+            draft.put(out, &lane.frame(next, &mut self.scratch), Some(content));
+            let parity = self.parity(id, next);
+            let (sent, cost) = self.send_lanes[id.index()].on_sent(next, parity);
             self.credit_used += cost;
-            self.counters.chunks_retransmitted += u64::from(sent.retransmission);
+            match sent {
+                Sent::New(_) => {}
+                Sent::Again => self.counters.chunks_retransmitted += 1,
+                Sent::Repair => self.counters.repair_symbols_sent += 1,
+            }
             self.scheduler.on_sent(id, waiting);
+        }
+    }
+
+    /// Repair symbols to follow the chunk that is being sent, ahead of any loss.
+    fn parity(&self, id: LaneId, next: SymbolRef) -> usize {
+        let lane = &self.send_lanes[id.index()];
+        let Some(shape) = lane.first_round_ends(next, self.peer_takes_repair) else { return 0 };
+        let (behind, bulk) = lane.backlog();
+        // A window in packets makes each of them dear.
+        let dear = bulk || self.config.window_packets.is_some();
+        let stakes = || self.recovery.stakes(self.mtu, behind);
+        match (self.config.fec, self.recovery.channel()) {
+            (FecConfig::Off, _) => 0,
+            (FecConfig::Percent(percent), _) => policy::fixed(percent, shape.chunk_count()),
+            // In bulk, another round trip delays nobody.
+            (FecConfig::Auto, Some(channel)) if !dear => policy::auto(shape, channel, stakes()),
+            (FecConfig::Auto, _) => 0,
         }
     }
 

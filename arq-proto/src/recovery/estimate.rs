@@ -59,6 +59,15 @@ impl LossEstimator {
         Probability::from_f64((mean + sigma).clamp(MIN, MAX))
     }
 
+    /// A calmer estimate, for what is sent ahead of any loss: half-way between the two averages if
+    /// the fast one is higher, and no least value. `None` before any loss.
+    #[must_use]
+    pub(crate) fn calm(&self) -> Option<Probability> {
+        let mean = (self.fast.max(self.slow) + self.slow) / 2.0;
+        let sigma = (mean * (1.0 - mean) / SLOW).sqrt();
+        (self.runs > 0.0).then(|| Probability::from_f64((mean + sigma).min(MAX)))
+    }
+
     /// Mean number of packets lost in a row; 1 before any loss.
     #[must_use]
     pub(crate) fn mean_run(&self) -> f64 {
@@ -73,6 +82,20 @@ impl LossEstimator {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // ARQ-REP-6
+    #[test]
+    fn the_calm_estimate_forgets_and_does_not_jump() {
+        let mut estimate = LossEstimator::default();
+        assert_eq!(estimate.calm(), None);
+        (0..5_000).for_each(|n| estimate.record(n % 10 == 0));
+        let before = estimate.calm().unwrap().as_f64();
+        (0..8).for_each(|_| estimate.record(true));
+        let (calm, upper) = (estimate.calm().unwrap().as_f64(), estimate.upper().as_f64());
+        assert!(calm - before < 0.12 && upper - before > 0.15, "{before} {calm} {upper}");
+        (0..5_000).for_each(|_| estimate.record(false));
+        assert!(estimate.calm().unwrap() < Probability::from_f64(0.001));
+    }
 
     // ARQ-LOS-3
     #[test]

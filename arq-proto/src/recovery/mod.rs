@@ -4,6 +4,7 @@
 //! detector and the probe time-out together. It names what was acknowledged and lost; what to do
 //! about it is the lanes' affair.
 
+pub(crate) mod confidence;
 pub(crate) mod estimate;
 pub(crate) mod loss;
 pub(crate) mod pto;
@@ -19,6 +20,7 @@ use crate::{
     config::Config,
     congestion::{self, AckSample, Controller, LossCause, LossSample},
     error::Violation,
+    fec::policy::{Channel, Stakes},
     pacing::Pacer,
     sent::{Content, Contents, Fate, SentLedger, SentPacket},
     stats::Stats,
@@ -241,7 +243,6 @@ impl Recovery {
         out.acked.extend_from_slice(&packet.contents);
         let (sent_at, bytes, app_limited) =
             (packet.sent_at, u64::from(packet.bytes), packet.app_limited);
-        self.loss.record(false);
         if matches!(before, Fate::Lost(_)) {
             self.on_spurious_loss(now, number, sent_at);
         } else {
@@ -306,7 +307,6 @@ impl Recovery {
             bytes += u64::from(packet.bytes);
             self.packets_lost += 1;
             newest = newest.max(Some(packet.sent_at));
-            self.loss.record(true);
         }
         if let Some(sent_at) = newest {
             self.controller.on_loss(&LossSample { now, bytes, sent_at, cause });
@@ -315,7 +315,21 @@ impl Recovery {
 
     fn prune(&mut self, now: Instant) {
         // An acknowledgement later than this is not waited for.
-        self.ledger.prune(now, now.checked_sub(self.rtt.conservative() * 2));
+        let settled_before = now.checked_sub(self.rtt.conservative() * 2);
+        let loss = &mut self.loss;
+        self.ledger.prune(now, settled_before, |lost| loss.record(lost));
+    }
+
+    /// What the path does to packets; `None` if it has not lost any.
+    pub(crate) fn channel(&self) -> Option<Channel> {
+        self.loss.calm().map(|loss| Channel { loss, mean_run: self.loss.mean_run() })
+    }
+
+    /// What a repair symbol sent ahead saves and costs, with `behind` messages waiting.
+    pub(crate) fn stakes(&self, mtu: u16, behind: usize) -> Stakes {
+        let round = self.rtt.conservative() + self.detector.reordering_window(&self.rtt);
+        let packet = Duration::from_secs_f64(f64::from(mtu) / self.pacing_rate().max(1) as f64);
+        Stakes { round, packet, behind }
     }
 
     /// When [`detect`](Self::detect) should look again.

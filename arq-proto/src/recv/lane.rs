@@ -18,8 +18,43 @@ use crate::{
     error::Violation,
     flow::message_cost,
     units::{LaneId, MessageSeq, Reliability},
-    wire::{frame::ChunkFrame, LANE_MESSAGE_WINDOW},
+    wire::{
+        frame::{ChunkFrame, RepairFrame, Shape},
+        LANE_MESSAGE_WINDOW,
+    },
 };
+
+/// What a packet brought of a message.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Symbol<'a> {
+    /// A chunk, or all of it.
+    Source(&'a ChunkFrame<'a>),
+    /// What stands in for a chunk.
+    Repair(&'a RepairFrame<'a>),
+}
+
+impl Symbol<'_> {
+    pub(crate) const fn lane(&self) -> LaneId {
+        match self {
+            Self::Source(chunk) => chunk.lane,
+            Self::Repair(repair) => repair.lane,
+        }
+    }
+
+    const fn seq(&self) -> MessageSeq {
+        match self {
+            Self::Source(chunk) => chunk.seq,
+            Self::Repair(repair) => repair.seq,
+        }
+    }
+
+    const fn shape(&self) -> Shape {
+        match self {
+            Self::Source(chunk) => chunk.shape(),
+            Self::Repair(repair) => repair.shape,
+        }
+    }
+}
 
 #[derive(Debug)]
 enum Slot {
@@ -54,6 +89,8 @@ pub(crate) struct RecvLane {
     hold: Duration,
     /// When complete messages began to wait for an incomplete one before them.
     waiting_since: Option<Instant>,
+    /// Chunks that were computed from repair symbols.
+    recovered: u64,
 }
 
 /// What a chunk brought.
@@ -80,6 +117,7 @@ impl RecvLane {
             limit,
             hold: Duration::ZERO,
             waiting_since: None,
+            recovered: 0,
         }
     }
 
@@ -100,34 +138,35 @@ impl RecvLane {
         chunk.index <= missing
     }
 
-    /// Takes a chunk.
-    pub(crate) fn on_chunk(
+    /// Takes a symbol.
+    pub(crate) fn on_symbol(
         &mut self,
         now: Instant,
-        chunk: &ChunkFrame<'_>,
+        symbol: Symbol<'_>,
     ) -> Result<Received, Violation> {
-        if chunk.seq < self.next {
+        if symbol.seq() < self.next {
             return Ok(Received::Duplicate);
         }
         let had_none = self.ready.is_empty();
-        let received = self.store(now, chunk)?;
+        let received = self.store(now, symbol)?;
         let readable = had_none && !self.ready.is_empty();
         Ok(if readable { Received::Readable } else { received })
     }
 
-    fn store(&mut self, now: Instant, chunk: &ChunkFrame<'_>) -> Result<Received, Violation> {
-        let offset = self.make_slot(chunk.seq)?;
-        if matches!(self.slots[offset], Slot::Empty) && !self.reserve(chunk)? {
+    fn store(&mut self, now: Instant, symbol: Symbol<'_>) -> Result<Received, Violation> {
+        let offset = self.make_slot(symbol.seq())?;
+        if matches!(self.slots[offset], Slot::Empty) && !self.reserve(symbol)? {
             return Ok(Received::Dropped);
         }
         // Making room may have dropped messages from the front.
         let Some(slot) =
-            chunk.seq.checked_sub(self.next).and_then(|n| self.slots.get_mut(n as usize))
+            symbol.seq().checked_sub(self.next).and_then(|n| self.slots.get_mut(n as usize))
         else {
             return Ok(Received::Dropped);
         };
-        if !fill(slot, chunk)? {
-            return Ok(Received::Duplicate);
+        match fill(slot, symbol)? {
+            None => return Ok(Received::Duplicate),
+            Some(recovered) => self.recovered += u64::from(recovered),
         }
         self.release(now);
         Ok(Received::Stored)
@@ -150,13 +189,13 @@ impl RecvLane {
     }
 
     /// Reserves memory for a new message.
-    fn reserve(&mut self, chunk: &ChunkFrame<'_>) -> Result<bool, Violation> {
-        let cost = message_cost(chunk.message_bytes);
+    fn reserve(&mut self, symbol: Symbol<'_>) -> Result<bool, Violation> {
+        let cost = message_cost(symbol.shape().message_bytes);
         if self.held + cost > self.limit {
             if self.reliable {
                 return Err(Violation::Credit);
             }
-            self.drop_oldest_partials(chunk.seq, cost);
+            self.drop_oldest_partials(symbol.seq(), cost);
         }
         if self.held + cost > self.limit {
             return Ok(false);
@@ -278,6 +317,11 @@ impl RecvLane {
         self.held
     }
 
+    /// Chunks that were computed from repair symbols instead of received.
+    pub(crate) fn recovered(&self) -> u64 {
+        self.recovered
+    }
+
     /// Credit in use: what counts against the connection's window.
     pub(crate) fn credited(&self) -> u64 {
         if self.reliable {
@@ -288,27 +332,32 @@ impl RecvLane {
     }
 }
 
-/// Puts a chunk into a slot; `false` when it was there.
-fn fill(slot: &mut Slot, chunk: &ChunkFrame<'_>) -> Result<bool, Violation> {
-    match slot {
-        Slot::Complete(_) => return Ok(false),
-        Slot::Empty if chunk.data.len() == chunk.message_bytes => {
+/// Puts a symbol into a slot; `None` when it brought nothing, else how many chunks were computed.
+fn fill(slot: &mut Slot, symbol: Symbol<'_>) -> Result<Option<u8>, Violation> {
+    if let (Slot::Empty, Symbol::Source(chunk)) = (&slot, symbol) {
+        if chunk.data.len() == chunk.message_bytes {
             *slot = Slot::Complete(Bytes::copy_from_slice(chunk.data));
-            return Ok(true);
+            return Ok(Some(0));
         }
-        Slot::Empty => *slot = Slot::Partial(Box::new(Reassembly::new(chunk))),
-        Slot::Partial(_) => {}
     }
-    let Slot::Partial(reassembly) = slot else { return Ok(false) };
-    if !reassembly.insert(chunk)? {
-        return Ok(false);
+    if matches!(slot, Slot::Empty) {
+        *slot = Slot::Partial(Box::new(Reassembly::new(symbol.shape())));
     }
+    let Slot::Partial(reassembly) = slot else { return Ok(None) };
+    let new = match symbol {
+        Symbol::Source(chunk) => reassembly.insert(chunk)?,
+        Symbol::Repair(repair) => reassembly.insert_repair(repair)?,
+    };
+    if !new {
+        return Ok(None);
+    }
+    let recovered = reassembly.recovered();
     if reassembly.is_complete() {
         if let Slot::Partial(reassembly) = std::mem::replace(slot, Slot::Empty) {
             *slot = Slot::Complete(reassembly.into_message());
         }
     }
-    Ok(true)
+    Ok(Some(recovered))
 }
 
 #[cfg(test)]
@@ -325,6 +374,14 @@ mod tests {
 
     fn lane(reliability: Reliability) -> RecvLane {
         RecvLane::new(LaneId::new(3, reliability).unwrap(), LIMIT)
+    }
+
+    fn on_chunk(
+        lane: &mut RecvLane,
+        now: Instant,
+        chunk: &ChunkFrame<'_>,
+    ) -> Result<Received, Violation> {
+        lane.on_symbol(now, Symbol::Source(chunk))
     }
 
     fn whole(seq: MessageSeq, data: &'static [u8]) -> ChunkFrame<'static> {
@@ -358,11 +415,11 @@ mod tests {
     #[test]
     fn a_reliable_lane_waits_for_the_hole() {
         let (t0, mut lane) = (t0(), lane(Reliability::Reliable));
-        assert_eq!(lane.on_chunk(t0, &whole(1, b"b")), Ok(Received::Stored));
-        assert_eq!(lane.on_chunk(t0, &whole(1, b"b")), Ok(Received::Duplicate));
-        assert_eq!(lane.on_chunk(t0, &whole(0, b"a")), Ok(Received::Readable));
+        assert_eq!(on_chunk(&mut lane, t0, &whole(1, b"b")), Ok(Received::Stored));
+        assert_eq!(on_chunk(&mut lane, t0, &whole(1, b"b")), Ok(Received::Duplicate));
+        assert_eq!(on_chunk(&mut lane, t0, &whole(0, b"a")), Ok(Received::Readable));
         assert_eq!(taken(&mut lane), ["a", "b"]);
-        assert_eq!(lane.on_chunk(t0, &whole(0, b"a")), Ok(Received::Duplicate));
+        assert_eq!(on_chunk(&mut lane, t0, &whole(0, b"a")), Ok(Received::Duplicate));
         assert_eq!(lane.held(), 0);
     }
 
@@ -371,11 +428,11 @@ mod tests {
     fn a_reliable_lane_enforces_its_bounds() {
         let (t0, mut lane) = (t0(), lane(Reliability::Reliable));
         for seq in 0..3 {
-            assert_eq!(lane.on_chunk(t0, &piece(seq, &LONG, 1_000, 1)), Ok(Received::Stored));
+            assert_eq!(on_chunk(&mut lane, t0, &piece(seq, &LONG, 1_000, 1)), Ok(Received::Stored));
         }
-        assert_eq!(lane.on_chunk(t0, &piece(3, &LONG, 1_000, 1)), Err(Violation::Credit));
+        assert_eq!(on_chunk(&mut lane, t0, &piece(3, &LONG, 1_000, 1)), Err(Violation::Credit));
         assert_eq!(
-            lane.on_chunk(t0, &whole(LANE_MESSAGE_WINDOW, b"far")),
+            on_chunk(&mut lane, t0, &whole(LANE_MESSAGE_WINDOW, b"far")),
             Err(Violation::MessageWindow)
         );
     }
@@ -384,14 +441,14 @@ mod tests {
     #[test]
     fn best_effort_never_goes_back_and_prefers_the_new() {
         let (t0, mut lane) = (t0(), lane(Reliability::BestEffort));
-        assert_eq!(lane.on_chunk(t0, &whole(5, b"f")), Ok(Received::Readable));
-        assert_eq!(lane.on_chunk(t0, &whole(3, b"d")), Ok(Received::Duplicate));
+        assert_eq!(on_chunk(&mut lane, t0, &whole(5, b"f")), Ok(Received::Readable));
+        assert_eq!(on_chunk(&mut lane, t0, &whole(3, b"d")), Ok(Received::Duplicate));
         // Partial messages that would fill the memory give way to newer ones.
         for seq in 6..20 {
-            assert_eq!(lane.on_chunk(t0, &piece(seq, &LONG, 1_000, 0)), Ok(Received::Stored));
+            assert_eq!(on_chunk(&mut lane, t0, &piece(seq, &LONG, 1_000, 0)), Ok(Received::Stored));
             assert!(lane.held() <= LIMIT);
         }
-        assert_eq!(lane.on_chunk(t0, &whole(1 << 40, b"z")), Ok(Received::Stored));
+        assert_eq!(on_chunk(&mut lane, t0, &whole(1 << 40, b"z")), Ok(Received::Stored));
         assert_eq!(taken(&mut lane), ["f", "z"]);
         assert_eq!(lane.held(), 0);
     }
@@ -401,14 +458,14 @@ mod tests {
     fn a_hold_time_lets_a_repair_arrive() {
         let (t0, mut lane) = (t0(), lane(Reliability::BestEffort));
         lane.set_hold(50 * MS);
-        assert_eq!(lane.on_chunk(t0, &whole(1, b"b")), Ok(Received::Stored));
+        assert_eq!(on_chunk(&mut lane, t0, &whole(1, b"b")), Ok(Received::Stored));
         assert_eq!(lane.hold_deadline(), Some(t0 + 50 * MS));
-        assert_eq!(lane.on_chunk(t0 + 20 * MS, &whole(0, b"a")), Ok(Received::Readable));
+        assert_eq!(on_chunk(&mut lane, t0 + 20 * MS, &whole(0, b"a")), Ok(Received::Readable));
         assert_eq!(taken(&mut lane), ["a", "b"]);
-        lane.on_chunk(t0 + 20 * MS, &whole(3, b"d")).unwrap();
+        on_chunk(&mut lane, t0 + 20 * MS, &whole(3, b"d")).unwrap();
         assert!(!lane.on_hold_deadline(t0 + 69 * MS));
         assert!(lane.on_hold_deadline(t0 + 70 * MS));
-        lane.on_chunk(t0 + 80 * MS, &whole(5, b"f")).unwrap();
+        on_chunk(&mut lane, t0 + 80 * MS, &whole(5, b"f")).unwrap();
         assert!(lane.on_forget(t0 + 81 * MS, 5) || !lane.ready.is_empty());
         assert_eq!(taken(&mut lane), ["d", "f"]);
     }
@@ -419,7 +476,7 @@ mod tests {
         let (t0, mut lane) = (t0(), lane(Reliability::Reliable));
         assert!(!lane.is_in_order(&piece(0, &LONG, 1_000, 1)));
         assert!(lane.is_in_order(&piece(0, &LONG, 1_000, 0)));
-        lane.on_chunk(t0, &piece(0, &LONG, 1_000, 0)).unwrap();
+        on_chunk(&mut lane, t0, &piece(0, &LONG, 1_000, 0)).unwrap();
         assert!(lane.is_in_order(&piece(0, &LONG, 1_000, 1)));
         assert!(!lane.is_in_order(&piece(0, &LONG, 1_000, 2)));
         assert!(!lane.is_in_order(&whole(1, b"x")));

@@ -8,12 +8,18 @@ use std::{
 };
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
-use super::message::{ChunkSent, Message};
+use super::message::{Message, Sent, Symbol};
 use crate::{
+    fec,
     flow::message_cost,
-    units::{LaneId, MessageSeq, Reliability},
-    wire::{frame::ChunkFrame, LANE_MESSAGE_WINDOW},
+    recovery::confidence::Confidence,
+    units::{LaneId, MessageSeq, Probability, Reliability},
+    wire::{
+        frame::{Frame, RepairFrame, Shape},
+        LANE_MESSAGE_WINDOW,
+    },
 };
 
 /// The sending side of a lane.
@@ -23,8 +29,10 @@ pub(crate) struct SendLane {
     /// The number of the first message kept.
     base: MessageSeq,
     messages: VecDeque<Message>,
-    /// No message below has a chunk to send.
+    /// No message below has a symbol to send.
     cursor: MessageSeq,
+    /// Messages that have lost symbols since the last [`repair`](SendLane::repair).
+    damaged: SmallVec<[MessageSeq; 4]>,
     /// The first message of which no chunk was sent.
     begin: MessageSeq,
     /// Bytes that have not left for the first time.
@@ -57,7 +65,7 @@ pub(crate) struct QueueLimits {
 /// Whether a lane has something to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readiness {
-    /// A chunk can leave.
+    /// A symbol can leave.
     Ready,
     /// The peer must grant credit, or acknowledge older messages, first.
     NoCredit,
@@ -65,11 +73,11 @@ pub(crate) enum Readiness {
     Nothing,
 }
 
-/// A chunk chosen to be sent.
+/// A symbol chosen to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ChunkRef {
+pub(crate) struct SymbolRef {
     pub(crate) seq: MessageSeq,
-    pub(crate) index: usize,
+    pub(crate) symbol: Symbol,
     /// Bytes of its frame.
     pub(crate) frame_len: usize,
 }
@@ -81,6 +89,7 @@ impl SendLane {
             base: 0,
             messages: VecDeque::new(),
             cursor: 0,
+            damaged: SmallVec::new(),
             begin: 0,
             unsent_bytes: 0,
             buffered_bytes: 0,
@@ -157,13 +166,13 @@ impl SendLane {
         Readiness::Nothing
     }
 
-    /// The next chunk to send: the oldest message first, so repairs go before new data. A message
+    /// The next symbol to send: the oldest message first, so repairs go before new data. A message
     /// that has not begun needs `connection_credit` and is cut to `max_chunk_bytes`.
-    pub(crate) fn next_chunk(
+    pub(crate) fn next_symbol(
         &mut self,
         max_chunk_bytes: usize,
         connection_credit: u64,
-    ) -> Option<ChunkRef> {
+    ) -> Option<SymbolRef> {
         if self.readiness(connection_credit) != Readiness::Ready {
             return None;
         }
@@ -172,8 +181,8 @@ impl SendLane {
         if seq >= self.begin {
             message.begin(max_chunk_bytes);
         }
-        let index = message.next_index()?;
-        Some(ChunkRef { seq, index, frame_len: message.frame_len(seq, index) })
+        let symbol = message.next_symbol()?;
+        Some(SymbolRef { seq, symbol, frame_len: message.frame_len(seq, symbol) })
     }
 
     fn may_begin(&self, offset: usize, connection_credit: u64) -> bool {
@@ -187,43 +196,97 @@ impl SendLane {
         self.credit_used + cost <= self.credit && cost <= connection_credit
     }
 
-    /// The frame of a chunk.
-    pub(crate) fn frame(&self, chunk: ChunkRef) -> ChunkFrame<'_> {
-        self.messages[self.offset(chunk.seq)].chunk(self.id, chunk.seq, chunk.index)
+    /// The frame of a symbol; a repair symbol is computed into `scratch`.
+    pub(crate) fn frame<'a>(&'a self, at: SymbolRef, scratch: &'a mut Vec<u8>) -> Frame<'a> {
+        let message = &self.messages[self.offset(at.seq)];
+        match at.symbol {
+            Symbol::Source(index) => Frame::Chunk(message.chunk(self.id, at.seq, index.into())),
+            Symbol::Repair(index) => {
+                let (shape, index) = (message.shape(), usize::from(index));
+                scratch.clear();
+                fec::encode(message.data(), shape.chunk_bytes, index, scratch);
+                Frame::Repair(RepairFrame {
+                    lane: self.id,
+                    seq: at.seq,
+                    shape,
+                    index,
+                    data: scratch,
+                })
+            }
+        }
     }
 
-    /// A chunk left. Returns what it was, and the connection's credit that it takes.
-    pub(crate) fn on_sent(&mut self, chunk: ChunkRef) -> (ChunkSent, u64) {
-        let offset = self.offset(chunk.seq);
+    /// The message that a symbol ends the first round of, if parity may follow: how many chunks and
+    /// bytes it has. `coding`: the peer takes repair symbols.
+    pub(crate) fn first_round_ends(&self, at: SymbolRef, coding: bool) -> Option<Shape> {
+        let message = &self.messages[self.offset(at.seq)];
+        let shape = message.shape();
+        let ends = message.is_last_of_first_round(at.symbol);
+        (ends && (coding || shape.chunk_count() == 1)).then_some(shape)
+    }
+
+    /// Messages behind those begun, and whether the application waits to add more.
+    pub(crate) fn backlog(&self) -> (usize, bool) {
+        ((self.end() - self.begin) as usize, self.blocked)
+    }
+
+    /// A symbol left, and `parity` more shall follow ahead of any loss. Returns what it was, and the
+    /// connection's credit that it takes.
+    pub(crate) fn on_sent(&mut self, at: SymbolRef, parity: usize) -> (Sent, u64) {
+        let offset = self.offset(at.seq);
         let mut cost = 0;
-        if chunk.seq >= self.begin {
-            self.begin = chunk.seq + 1;
+        if at.seq >= self.begin {
+            self.begin = at.seq + 1;
             if self.is_reliable() {
                 cost = message_cost(self.messages[offset].len());
                 self.credit_used += cost;
             }
         }
-        let sent = self.messages[offset].on_sent(chunk.index);
-        if !sent.retransmission {
-            self.unsent_bytes -= sent.bytes;
+        let sent = self.messages[offset].on_sent(at.symbol);
+        if let Sent::New(bytes) = sent {
+            self.unsent_bytes -= bytes;
         }
+        self.messages[offset].protect(parity);
         self.drop_settled();
         (sent, cost)
     }
 
-    pub(crate) fn on_acked(&mut self, seq: MessageSeq, index: usize) {
+    pub(crate) fn on_acked(&mut self, seq: MessageSeq, symbol: Symbol) {
         if let Some(message) = self.message_mut(seq) {
-            message.on_acked(index);
+            message.on_acked(symbol);
             self.drop_settled();
         }
     }
 
-    pub(crate) fn on_lost(&mut self, seq: MessageSeq, index: usize) {
-        let repairs = self.is_reliable() || self.repair_for.is_some();
-        let Some(message) = self.message_mut(seq) else { return };
-        if repairs && message.on_lost(index) {
-            self.cursor = self.cursor.min(seq);
+    /// A symbol was lost; [`repair`](Self::repair) follows when all that was lost at once is known.
+    pub(crate) fn on_lost(&mut self, seq: MessageSeq, symbol: Symbol) {
+        if let Some(message) = self.message_mut(seq) {
+            message.on_lost(symbol);
+            if !self.damaged.contains(&seq) {
+                self.damaged.push(seq);
+            }
         }
+    }
+
+    /// Decides what to send in place of what was lost; tells whether there is anything.
+    /// `coding`: the peer takes repair symbols.
+    pub(crate) fn repair(&mut self, loss: Probability, coding: bool) -> bool {
+        let confidence = Confidence::new(loss, self.blocked);
+        let repairs = self.is_reliable() || self.repair_for.is_some();
+        let mut any = false;
+        for seq in std::mem::take(&mut self.damaged) {
+            let Some(message) = self.message_mut(seq).filter(|_| repairs) else { continue };
+            if coding {
+                message.repair(confidence);
+            } else {
+                message.repair_plainly();
+            }
+            if !message.is_sent() {
+                any = true;
+                self.cursor = self.cursor.min(seq);
+            }
+        }
+        any
     }
 
     /// Gives up best-effort messages whose time is over.
@@ -281,6 +344,7 @@ impl SendLane {
     pub(crate) fn clear(&mut self) {
         while self.pop_front().is_some() {}
         self.unsent_bytes = 0;
+        self.damaged.clear();
         self.forget_due = false;
     }
 
@@ -288,7 +352,7 @@ impl SendLane {
     fn drop_settled(&mut self) {
         while let Some(front) = self.messages.front() {
             let settled = if self.is_reliable() || self.repair_for.is_some() {
-                front.is_acked()
+                front.is_delivered()
             } else {
                 front.is_sent()
             };

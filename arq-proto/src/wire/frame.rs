@@ -7,7 +7,10 @@ use super::{
     cursor::{put_varint, varint_len, DecodeError, Reader},
     MAX_CHUNKS, MAX_MESSAGE_BYTES, MIN_CHUNK_BYTES,
 };
-use crate::units::{LaneId, MessageSeq};
+use crate::{
+    fec::MAX_REPAIR_SYMBOLS,
+    units::{LaneId, MessageSeq},
+};
 
 const PADDING: u8 = 0x00;
 const PING: u8 = 0x01;
@@ -15,9 +18,10 @@ const CLOSE: u8 = 0x04;
 const MAX_DATA: u8 = 0x05;
 const PATH_CHALLENGE: u8 = 0x06;
 const PATH_RESPONSE: u8 = 0x07;
-/// The four below carry the lane in their low four bits.
+/// The five below carry the lane in their low four bits.
 const MESSAGE: u8 = 0x10;
 const CHUNK: u8 = 0x20;
+const REPAIR: u8 = 0x30;
 const MAX_LANE_DATA: u8 = 0x40;
 const FORGET: u8 = 0x50;
 
@@ -67,6 +71,59 @@ pub enum Frame<'a> {
     },
     /// A message, or one chunk of it.
     Chunk(ChunkFrame<'a>),
+    /// A sum of all chunks of a message that stands in for any of them.
+    Repair(RepairFrame<'a>),
+}
+
+/// The shape of a message that travels in chunks, as every frame of it tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Length of the whole message, in bytes, `1..=MAX_MESSAGE_BYTES`.
+    pub message_bytes: usize,
+    /// Size of every chunk but the last, in bytes.
+    pub chunk_bytes: usize,
+}
+
+impl Shape {
+    /// Chunks of the message.
+    #[must_use]
+    pub const fn chunk_count(&self) -> usize {
+        self.message_bytes.div_ceil(self.chunk_bytes)
+    }
+
+    /// Whether repair symbols can stand in for its chunks: there are two or more, so nearly equal
+    /// that a receiver needs hardly more memory for the symbols than for the message.
+    #[must_use]
+    pub const fn is_codable(&self) -> bool {
+        let padding = self.chunk_count() * self.chunk_bytes - self.message_bytes;
+        self.chunk_count() > 1 && padding < MIN_CHUNK_BYTES as usize
+    }
+}
+
+/// A repair symbol: see [`crate::fec`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RepairFrame<'a> {
+    /// The lane.
+    pub lane: LaneId,
+    /// The message within the lane.
+    pub seq: MessageSeq,
+    /// The message's shape.
+    pub shape: Shape,
+    /// Which symbol, `0..MAX_REPAIR_SYMBOLS`.
+    pub index: usize,
+    /// The symbol, as long as the first chunk.
+    pub data: &'a [u8],
+}
+
+impl RepairFrame<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(REPAIR | self.lane.to_wire());
+        put_varint(out, self.seq);
+        put_varint(out, self.shape.message_bytes as u64);
+        put_varint(out, self.shape.chunk_bytes as u64);
+        put_varint(out, self.index as u64);
+        out.extend_from_slice(self.data);
+    }
 }
 
 /// A piece of a message: all chunks of one message have the same size, the last may be shorter.
@@ -87,6 +144,12 @@ pub struct ChunkFrame<'a> {
 }
 
 impl ChunkFrame<'_> {
+    /// The message's shape.
+    #[must_use]
+    pub const fn shape(&self) -> Shape {
+        Shape { message_bytes: self.message_bytes, chunk_bytes: self.chunk_bytes }
+    }
+
     /// Whether this is the whole message, which then needs no chunk size nor index.
     fn is_whole(&self) -> bool {
         self.data.len() == self.message_bytes
@@ -167,6 +230,7 @@ impl<'a> Frame<'a> {
                 put_varint(out, *below);
             }
             Self::Chunk(chunk) => chunk.encode(out),
+            Self::Repair(repair) => repair.encode(out),
         }
     }
 
@@ -193,6 +257,7 @@ impl<'a> Frame<'a> {
             _ => match kind & 0xf0 {
                 MESSAGE => Self::Chunk(decode_message(lane, reader)?),
                 CHUNK => Self::Chunk(decode_chunk(lane, reader)?),
+                REPAIR => Self::Repair(decode_repair(lane, reader)?),
                 MAX_LANE_DATA => Self::MaxLaneData { lane, bytes: reader.varint("max_lane_data")? },
                 FORGET => Self::Forget { lane, below: reader.varint("forget.below")? },
                 _ => return Err(DecodeError::Invalid("frame.kind")),
@@ -227,15 +292,37 @@ fn decode_message<'a>(
     Ok(ChunkFrame { lane, seq, message_bytes, chunk_bytes: message_bytes, index: 0, data })
 }
 
-fn decode_chunk<'a>(lane: LaneId, reader: &mut Reader<'a>) -> Result<ChunkFrame<'a>, DecodeError> {
-    let seq = reader.varint("chunk.seq")?;
+/// The shape of a message in two or more chunks.
+fn decode_shape(reader: &mut Reader<'_>) -> Result<Shape, DecodeError> {
     let message_bytes = decode_message_bytes(reader)?;
     let chunk_bytes = reader.varint_max(message_bytes as u64 - 1, "chunk.size")? as usize;
     if chunk_bytes < usize::from(MIN_CHUNK_BYTES) {
         return Err(DecodeError::Invalid("chunk.size"));
     }
-    let count = message_bytes.div_ceil(chunk_bytes);
-    debug_assert!(count <= MAX_CHUNKS, "the smallest chunk size bounds the count");
+    let shape = Shape { message_bytes, chunk_bytes };
+    debug_assert!(shape.chunk_count() <= MAX_CHUNKS, "the smallest chunk size bounds the count");
+    Ok(shape)
+}
+
+fn decode_repair<'a>(
+    lane: LaneId,
+    reader: &mut Reader<'a>,
+) -> Result<RepairFrame<'a>, DecodeError> {
+    let seq = reader.varint("repair.seq")?;
+    let shape = decode_shape(reader)?;
+    if !shape.is_codable() {
+        return Err(DecodeError::Invalid("repair.size"));
+    }
+    let index = reader.varint_max(MAX_REPAIR_SYMBOLS as u64 - 1, "repair.index")? as usize;
+    let data = reader.bytes(shape.chunk_bytes, "repair.data")?;
+    Ok(RepairFrame { lane, seq, shape, index, data })
+}
+
+fn decode_chunk<'a>(lane: LaneId, reader: &mut Reader<'a>) -> Result<ChunkFrame<'a>, DecodeError> {
+    let seq = reader.varint("chunk.seq")?;
+    let shape = decode_shape(reader)?;
+    let Shape { message_bytes, chunk_bytes } = shape;
+    let count = shape.chunk_count();
     let index = reader.varint_max(count as u64 - 1, "chunk.index")? as usize;
     let len = chunk_bytes.min(message_bytes - index * chunk_bytes);
     let data = reader.bytes(len, "chunk.data")?;
@@ -272,6 +359,17 @@ mod tests {
             })
     }
 
+    fn repairs() -> impl Strategy<Value = Frame<'static>> {
+        (lanes(), 0_u64..1 << 40, 2..=MAX_CHUNKS, 512_usize..9_000, 0..MAX_REPAIR_SYMBOLS).prop_map(
+            |(lane, seq, count, chunk_bytes, index)| {
+                let count = count.min(MAX_MESSAGE_BYTES / chunk_bytes).max(2);
+                let shape = Shape { message_bytes: count * chunk_bytes - 1, chunk_bytes };
+                let data = &PAYLOAD[..chunk_bytes];
+                Frame::Repair(RepairFrame { lane, seq, shape, index, data })
+            },
+        )
+    }
+
     fn frames() -> impl Strategy<Value = Frame<'static>> {
         let value = 0_u64..1 << 62;
         prop_oneof![
@@ -284,6 +382,7 @@ mod tests {
             any::<u64>().prop_map(Frame::PathChallenge),
             any::<u64>().prop_map(Frame::PathResponse),
             chunks(),
+            repairs(),
         ]
     }
 
@@ -299,12 +398,38 @@ mod tests {
                     let overhead = ChunkFrame::overhead(c.seq, c.message_bytes, c.chunk_bytes, c.index);
                     prop_assert_eq!(out.len() - before, overhead + c.data.len());
                 }
+                if let Frame::Repair(r) = frame {
+                    // A repair symbol takes no more room than a chunk of its message.
+                    let shape = r.shape;
+                    let overhead = ChunkFrame::overhead(
+                        r.seq, shape.message_bytes, shape.chunk_bytes, r.index,
+                    );
+                    prop_assert_eq!(out.len() - before, overhead + r.data.len());
+                }
             }
             let mut reader = Reader::new(&out);
             for frame in frames {
                 prop_assert_eq!(Frame::decode(&mut reader), Ok(Some(frame)));
             }
             prop_assert_eq!(Frame::decode(&mut reader), Ok(None));
+        }
+
+        // ARQ-FEC-3
+        #[test]
+        fn a_repair_symbol_that_cannot_be_used_is_malformed(padding in 512_usize..600) {
+            let shape = Shape { message_bytes: 2_000 - padding, chunk_bytes: 1_000 };
+            let lane = LaneId::from_wire(0);
+            let data = &PAYLOAD[..1_000];
+            for (shape, index, field) in [
+                (shape, 0, "repair.size"),
+                (Shape { message_bytes: 2_000, ..shape }, MAX_REPAIR_SYMBOLS, "repair.index"),
+                (Shape { message_bytes: 1_000, ..shape }, 0, "chunk.size"),
+            ] {
+                let mut out = Vec::new();
+                Frame::Repair(RepairFrame { lane, seq: 0, shape, index, data }).encode(&mut out);
+                let decoded = Frame::decode(&mut Reader::new(&out));
+                prop_assert_eq!(decoded, Err(DecodeError::Invalid(field)));
+            }
         }
 
         // ARQ-ERR-3

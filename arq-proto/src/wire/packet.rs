@@ -369,6 +369,7 @@ mod tests {
                 lane_window_bytes: 1 << 20,
                 connection_window_bytes: 2 << 20,
                 hold: Duration::from_millis(3),
+                repair: true,
                 app: Bytes::from_static(b"x"),
             },
         };

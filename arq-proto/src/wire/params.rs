@@ -22,6 +22,7 @@ const LANE_WINDOW: u64 = 2;
 const CONNECTION_WINDOW: u64 = 3;
 const HOLD: u64 = 4;
 const APP: u64 = 5;
+const REPAIR: u64 = 6;
 
 /// Credits and times above these are not credible: 2^40 bytes, one hour.
 const MAX_WINDOW_BYTES: u64 = 1 << 40;
@@ -38,6 +39,8 @@ pub struct Params {
     pub connection_window_bytes: u64,
     /// How long a receiver should hold later best-effort messages for an earlier one.
     pub hold: Duration,
+    /// Whether this side takes repair symbols.
+    pub repair: bool,
     /// Opaque bytes of the application, at most [`MAX_APP_PARAMS_BYTES`].
     pub app: Bytes,
 }
@@ -59,6 +62,10 @@ impl Params {
         put_varint(out, APP);
         put_varint(out, self.app.len() as u64);
         out.extend_from_slice(&self.app);
+        if self.repair {
+            put_varint(out, REPAIR);
+            put_varint(out, 0);
+        }
     }
 
     /// Reads parameters; those not named keep the value that a peer may always assume.
@@ -68,6 +75,7 @@ impl Params {
             lane_window_bytes: 0,
             connection_window_bytes: 0,
             hold: Duration::ZERO,
+            repair: false,
             app: Bytes::new(),
         };
         let mut reader = Reader::new(bytes);
@@ -95,6 +103,8 @@ impl Params {
                     params.hold =
                         Duration::from_micros(value.varint_max(MAX_HOLD_US, "params.hold")?);
                 }
+                // Its presence says it; what later versions may add to it is skipped.
+                REPAIR => params.repair = true,
                 APP => {
                     let len = value.remaining();
                     if len > MAX_APP_PARAMS_BYTES {
@@ -123,6 +133,7 @@ mod tests {
             lane_window_bytes: 2 << 20,
             connection_window_bytes: 8 << 20,
             hold: Duration::from_millis(50),
+            repair: true,
             app: Bytes::from_static(b"\x01"),
         }
     }
@@ -136,6 +147,14 @@ mod tests {
         out.extend_from_slice(b"new");
         sample().encode(&mut out);
         assert_eq!(Params::decode(&out), Ok(sample()));
+    }
+
+    // ARQ-FEC-4
+    #[test]
+    fn who_does_not_say_so_takes_no_repair_symbols() {
+        let mut out = Vec::new();
+        Params { repair: false, ..sample() }.encode(&mut out);
+        assert!(!Params::decode(&out).unwrap().repair);
     }
 
     // ARQ-PAR-2

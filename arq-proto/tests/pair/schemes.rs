@@ -77,3 +77,17 @@ fn each_scheme_is_faster_than_the_one_before_it() {
     let repeated = |report: &Report| report.client_stats.chunks_retransmitted;
     assert!(repeated(&selective_report) * 2 < repeated(&back_report), "go-back-N repeats more");
 }
+
+// ARQ-REP-4, ARQ-FEC-4
+#[test]
+fn a_peer_that_has_no_use_for_repair_symbols_gets_none() {
+    for scheme in SCHEMES {
+        let report = run(&transfer(scheme, lossy(0.25), 7));
+        let coded = |sent| if scheme == Scheme::GoBackN { sent == 0 } else { sent > 0 };
+        let [client, server] = [&report.client_stats, &report.server_stats];
+        assert!(coded(client.repair_symbols_sent), "{scheme:?}: {client:?}");
+        assert!(coded(server.repair_symbols_received), "{scheme:?}: {server:?}");
+    }
+    let report = run(&transfer(Scheme::SelectiveRepeat, lossy(0.25), 7));
+    assert!(report.server_stats.chunks_recovered > 0, "{:?}", report.server_stats);
+}

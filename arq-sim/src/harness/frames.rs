@@ -6,7 +6,7 @@ use arbitrary::Arbitrary;
 use arq_proto::{
     wire::{
         cursor::put_varint,
-        frame::{ChunkFrame, Frame},
+        frame::{ChunkFrame, Frame, RepairFrame, Shape},
         MAX_MESSAGE_BYTES, MIN_CHUNK_BYTES,
     },
     LaneId,
@@ -67,6 +67,21 @@ pub enum FrameOp {
         /// Which one.
         index: u8,
     },
+    /// What claims to stand in for a piece of a message.
+    Repair {
+        /// The lane.
+        lane: u8,
+        /// The message.
+        seq: u16,
+        /// Its chunks.
+        count: u8,
+        /// The length of each chunk and of this symbol.
+        chunk_bytes: u16,
+        /// By how much the last one is shorter.
+        padding: u8,
+        /// Which one.
+        index: u8,
+    },
     /// A message number that is far away.
     FarChunk(u8, u64),
     /// Any bytes.
@@ -109,6 +124,16 @@ impl FrameOp {
             }
             Self::Chunk { lane, seq, message_bytes, chunk_bytes, index } => {
                 chunk(*lane, (*seq).into(), *message_bytes, *chunk_bytes, *index).encode(out);
+            }
+            Self::Repair { lane, seq, count, chunk_bytes, padding, index } => {
+                let chunk_bytes = usize::from((*chunk_bytes).max(MIN_CHUNK_BYTES));
+                let message_bytes = usize::from(*count) * chunk_bytes;
+                let message_bytes = message_bytes.saturating_sub(usize::from(*padding));
+                let shape = Shape { message_bytes, chunk_bytes };
+                let (lane, seq) = (lane_of(*lane), u64::from(*seq));
+                let data = &CONTENT[..chunk_bytes];
+                Frame::Repair(RepairFrame { lane, seq, shape, index: usize::from(*index), data })
+                    .encode(out);
             }
             Self::FarChunk(lane, seq) => chunk(*lane, seq & VARINT_MASK, 1, 1, 0).encode(out),
             Self::Bytes(bytes) => out.extend_from_slice(bytes),

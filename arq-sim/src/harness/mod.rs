@@ -8,12 +8,14 @@ mod operations;
 mod victim;
 
 use arq_proto::{
+    fec::{self, MAX_REPAIR_SYMBOLS},
     recv::reassembly::Reassembly,
     wire::{
         cursor::Reader,
-        frame::{ChunkFrame, Frame},
+        frame::{ChunkFrame, Frame, RepairFrame},
         packet::{peek_connection_id, Challenge, DataHeader, Hello, PacketKind, Refuse, Reset},
         params::Params,
+        MAX_CHUNKS,
     },
     LaneId,
 };
@@ -88,9 +90,11 @@ fn decode_frames(bytes: &[u8]) {
     }
 }
 
-/// Chunks in any order, doubled, and chunks of another shape: is the message right in the end?
+/// Chunks and repair symbols in any order, doubled, and some of another shape: is the message right
+/// in the end?
 ///
-/// The first four bytes give the message's length and chunk size, every further byte a chunk.
+/// The first four bytes give the message's length and chunk size; every further byte is a chunk, or,
+/// after a byte of 0xe0 to 0xef, a repair symbol.
 ///
 /// # Panics
 /// A rule is broken.
@@ -99,30 +103,45 @@ pub fn reassembly(data: &[u8]) {
     let len = usize::from(u16::from_le_bytes([*l0, *l1])).max(1);
     let chunk_bytes = usize::from(u16::from_le_bytes([*c0, *c1])).clamp(512, 65_535).min(len);
     let message: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
-    let count = len.div_ceil(chunk_bytes);
-    let mut reassembly = Reassembly::new(&piece(&message, chunk_bytes, 0));
+    let shape = piece(&message, chunk_bytes, 0).shape();
+    let count = shape.chunk_count();
+    let mut reassembly = Reassembly::new(shape);
     let mut seen = std::collections::BTreeSet::new();
-    for pick in picks {
-        let index = usize::from(*pick) % count;
-        if *pick >= 0xf0 && len > 1 {
+    let mut picks = picks.iter().copied();
+    while let Some(pick) = picks.next() {
+        if pick >= 0xf0 && len > 1 {
             // A liar: the same message with another length.
             let other = piece(&message[..len - 1], chunk_bytes.min(len - 1), 0);
             assert!(reassembly.insert(&other).is_err(), "a chunk of another shape was taken");
         }
-        let new = reassembly.insert(&piece(&message, chunk_bytes, index));
-        assert_eq!(new, Ok(seen.insert(index)));
-        assert_eq!(reassembly.is_complete(), seen.len() == count);
+        let complete = seen.len() >= count;
+        let repair = (0xe0..0xf0).contains(&pick) && shape.is_codable();
+        let (symbol, new) = if repair {
+            let index = usize::from(picks.next().unwrap_or(0)) % MAX_REPAIR_SYMBOLS;
+            let mut data = Vec::new();
+            fec::encode(&message, chunk_bytes, index, &mut data);
+            let repair = RepairFrame { lane: first_lane(), seq: 0, shape, index, data: &data };
+            (MAX_CHUNKS + index, reassembly.insert_repair(&repair))
+        } else {
+            let index = usize::from(pick) % count;
+            (index, reassembly.insert(&piece(&message, chunk_bytes, index)))
+        };
+        assert_eq!(new, Ok(!complete && seen.insert(symbol)));
+        assert_eq!(reassembly.is_complete(), seen.len() >= count);
     }
     if reassembly.is_complete() {
         assert_eq!(reassembly.into_message(), message);
     }
 }
 
+fn first_lane() -> LaneId {
+    LaneId::all().next().expect("there are lanes")
+}
+
 fn piece(message: &[u8], chunk_bytes: usize, index: usize) -> ChunkFrame<'_> {
     let start = index * chunk_bytes;
-    let lane = LaneId::all().next().expect("there are lanes");
     ChunkFrame {
-        lane,
+        lane: first_lane(),
         seq: 0,
         message_bytes: message.len(),
         chunk_bytes,

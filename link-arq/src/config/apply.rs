@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use arq_proto::{CongestionConfig, Scheme};
+use arq_proto::{CongestionConfig, FecConfig, Scheme};
 
 use super::{
     keys::{Key, Parsed, Section},
@@ -29,6 +29,7 @@ impl LinkConfig {
         match (key, value) {
             ("mtu", Parsed::Number(Some(n))) => protocol.mtu = narrow(*n),
             ("chunk", Parsed::Number(n)) => protocol.chunk_bytes = n.map(narrow),
+            ("fec", Parsed::Text(text)) => protocol.fec = fec(text)?,
             ("window", Parsed::Number(n)) => protocol.window_packets = n.map(narrow),
             ("reorder", Parsed::Word(word)) => protocol.reorder = *word == "true",
             ("lane_window", Parsed::Number(Some(n))) => protocol.lane_window_bytes = narrow(*n),
@@ -153,6 +154,19 @@ fn default_constant() -> CongestionConfig {
 
 fn window_without_constant() -> ConfigError {
     ConfigError::Conflict("`cc_window` is the window of `cc=constant` only".to_owned())
+}
+
+/// `off`, `auto` or a percentage.
+fn fec(text: &str) -> Result<FecConfig, ConfigError> {
+    let percent = |text: &str| text.parse().ok().filter(|percent| (1..=100).contains(percent));
+    match text {
+        "off" => Ok(FecConfig::Off),
+        "auto" => Ok(FecConfig::Auto),
+        _ => match percent(text) {
+            Some(percent) => Ok(FecConfig::Percent(percent)),
+            None => Err(Key::find("fec", Section::Config)?.bad(text)),
+        },
+    }
 }
 
 /// Numbers joined by `|`, as zenoh's other links take them.

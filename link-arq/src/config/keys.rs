@@ -265,6 +265,12 @@ pub const KEYS: &[Key] = &[
         "bytes of a message in one packet; auto fills the datagram",
     ),
     config(
+        "fec",
+        Value::Text("off, auto, 1..=100"),
+        "auto",
+        "repair symbols sent ahead of any loss: none, as many as pay, or so many per 100 chunks",
+    ),
+    config(
         "cc",
         Value::Word(&["constant", "aimd"]),
         "constant",

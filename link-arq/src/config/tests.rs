@@ -2,7 +2,7 @@
 
 use std::{io::Write, time::Duration};
 
-use arq_proto::CongestionConfig;
+use arq_proto::{CongestionConfig, FecConfig};
 
 use super::*;
 
@@ -56,6 +56,7 @@ fn every_key_changes_something() {
                 (*words.iter().find(|word| **word != key.default).unwrap()).to_owned()
             }
             Value::Text(_) if key.name == "dscp" => "0x10|2".to_owned(),
+            Value::Text(_) if key.name == "fec" => "off".to_owned(),
             Value::Text(_) => "x".to_owned(),
         };
         let mark = if key.section == Section::Metadata { '?' } else { '#' };
@@ -79,7 +80,7 @@ fn values_outside_their_range_are_refused() {
 #[test]
 fn an_unknown_key_is_an_error_that_names_the_valid_ones() {
     let text = error("arq/localhost:7447#mtuu=1200");
-    assert!(text.contains("`mtuu`") && text.contains("mtu, chunk, cc"), "{text}");
+    assert!(text.contains("`mtuu`") && text.contains("mtu, chunk, fec, cc"), "{text}");
     let text = error("arq/localhost:7447?reliable=1");
     assert!(text.contains("`reliable`") && text.contains("rel, prio, mixed_rel"), "{text}");
     // A key of the other part of the locator is not known in this one.
@@ -95,8 +96,25 @@ fn a_bad_value_is_an_error_that_says_what_is_expected() {
     assert_eq!(text, "`cc=cubic` is not valid: expected constant, aimd");
     let text = error("arq/localhost:7447#window=0");
     assert_eq!(text, "`window=0` is not valid: expected 1..=1048576, none packets");
+    for bad in ["0", "101", "on", "-1"] {
+        let text = error(&format!("arq/localhost:7447#fec={bad}"));
+        assert_eq!(text, format!("`fec={bad}` is not valid: expected off, auto, 1..=100"));
+    }
     assert!(error("arq/localhost:7447#dscp=300").contains("dscp=300"));
     assert!(error("arq/localhost:7447?prio=9-1").contains("prio=9-1"));
+}
+
+#[test]
+fn fec_is_a_word_or_a_percentage() {
+    for (value, fec) in [
+        ("off", FecConfig::Off),
+        ("auto", FecConfig::Auto),
+        ("1", FecConfig::Percent(1)),
+        ("100", FecConfig::Percent(100)),
+    ] {
+        let config = parse(&format!("arq/localhost:7447#fec={value}")).unwrap();
+        assert_eq!(config.protocol.fec, fec);
+    }
 }
 
 #[test]

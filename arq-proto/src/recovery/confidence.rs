@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! How many symbols must be sent so that a message is complete, with confidence?
+//!
+//! A repair is lost as easily as what it repairs, and each loss of it costs a round trip. So as many
+//! symbols are sent as make it all but certain that enough of them arrive: the extra bytes are few,
+//! since a coded symbol stands in for any other (NSDI '24, "Hairpin": redundancy belongs to the
+//! retransmissions).
+
+use crate::units::Probability;
+
+/// How sure a sender wants to be, on a path that loses so much.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Confidence {
+    loss: f64,
+    bulk: bool,
+}
+
+/// The accepted chance of another round, for as many symbols as a small message has: one in a
+/// hundred.
+const DOUBT: f64 = 0.01;
+const SMALL: usize = 16;
+/// The same for larger messages. The last few percent are dear there, and a second round is small
+/// and nearly sure.
+const DOUBT_WHEN_LARGE: f64 = 0.1;
+
+impl Confidence {
+    /// `bulk`: the application waits for room. Another round then delays nobody, but bytes do: just
+    /// what is needed is sent.
+    pub(crate) fn new(loss: Probability, bulk: bool) -> Self {
+        Self { loss: loss.as_f64(), bulk }
+    }
+
+    /// Symbols of which `needed` arrive with confidence; at most twice as many and three.
+    pub(crate) fn symbols_for(self, needed: usize) -> usize {
+        if self.bulk {
+            return needed;
+        }
+        let doubt = if needed <= SMALL { DOUBT } else { DOUBT_WHEN_LARGE };
+        let most = 2 * needed + 3;
+        // The chance that the last symbol needed is the one numbered `sent`: negative binomial.
+        let (mut sent, mut chance) = (needed, (1.0 - self.loss).powi(needed as i32));
+        let mut complete = chance;
+        while complete < 1.0 - doubt && sent < most {
+            chance *= self.loss * sent as f64 / (sent + 1 - needed) as f64;
+            complete += chance;
+            sent += 1;
+        }
+        sent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn symbols(needed: usize, percent: u32, bulk: bool) -> usize {
+        Confidence::new(Probability::from_ppm(percent * 10_000), bulk).symbols_for(needed)
+    }
+
+    // ARQ-REP-2
+    #[test]
+    fn enough_symbols_arrive_with_confidence() {
+        // Exact values for 1 % failure, and 10 % of the larger ones, by an independent program.
+        for (needed, percent, extra) in [
+            (1, 1, 0),
+            (1, 5, 1),
+            (1, 10, 1),
+            (1, 25, 3),
+            (4, 1, 1),
+            (4, 5, 2),
+            (4, 10, 3),
+            (4, 25, 5),
+            (10, 1, 1),
+            (10, 5, 3),
+            (10, 10, 4),
+            (10, 25, 9),
+            (47, 1, 1),
+            (47, 5, 5),
+            (47, 10, 8),
+            (47, 25, 22),
+            (70, 1, 2),
+            (70, 5, 6),
+            (70, 10, 12),
+            (70, 25, 31),
+        ] {
+            assert_eq!(symbols(needed, percent, false), needed + extra, "{needed}, {percent} %");
+        }
+    }
+
+    // ARQ-REP-2
+    #[test]
+    fn bulk_takes_what_is_needed_and_nothing_exceeds_the_cap() {
+        assert_eq!(symbols(57, 10, true), 57);
+        for needed in 1..=128 {
+            for percent in 0..=50 {
+                for bulk in [false, true] {
+                    let sent = symbols(needed, percent, bulk);
+                    assert!((needed..=2 * needed + 3).contains(&sent), "{needed}, {percent} %");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! How soon does a message arrive under loss, against an ideal ARQ, and for how many bytes?
+//!
+//! The ideal hears of each loss at once and by magic, and sends what was lost once per round trip:
+//! `P[latency <= delay + k * round trip] = (1 - p^(k + 1))^n` for `n` packets at a loss of `p`. It has
+//! no redundancy, so who sends some may beat it.
+
+use std::{fmt::Write as _, time::Duration};
+
+use arq_proto::{Config, ConfigBuilder, FecConfig, Reliability, Stats, BASE_MTU};
+
+use crate::{lane, parallel, Flow, Halt, Loss, Pair, Scenario, WireConfig};
+
+const MS: Duration = Duration::from_millis(1);
+const DELAYS: [Duration; 2] = [Duration::from_micros(500), Duration::from_millis(10)];
+/// The longest message, and the rest of 100 KB: a publication that zenoh cuts in two.
+const SIZES: [&[usize]; 2] = [&[10_000], &[65_535, 34_465]];
+const MESSAGES: u64 = 1_000;
+/// Before these, the estimates are still being made.
+const WARM_UP: usize = 100;
+const LIMIT: Duration = Duration::from_secs(3_600);
+
+/// What is lost, in both directions.
+#[derive(Debug, Clone, Copy)]
+enum Channel {
+    Percent(u8),
+    /// One in ten, in bursts of so many packets on average.
+    Bursts(u8),
+}
+
+impl Channel {
+    const ALL: [Self; 7] = [
+        Self::Percent(0),
+        Self::Percent(1),
+        Self::Percent(5),
+        Self::Percent(10),
+        Self::Percent(25),
+        Self::Bursts(3),
+        Self::Bursts(20),
+    ];
+
+    fn loss(self) -> Loss {
+        match self {
+            Self::Percent(0) => Loss::None,
+            Self::Percent(percent) => Loss::Random(f32::from(percent) / 100.0),
+            Self::Bursts(packets) => Loss::Bursts {
+                good_packets: 9.0 * f32::from(packets),
+                bad_packets: packets.into(),
+                loss_in_bad: 1.0,
+            },
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self::Percent(percent) => format!("{percent} %"),
+            Self::Bursts(packets) => format!("10 %, bursts of {packets}"),
+        }
+    }
+}
+
+/// The latency that an ideal ARQ does not exceed with this probability.
+fn ideal(bytes: usize, delay: Duration, channel: Channel, quantile: f64) -> Option<Duration> {
+    let Channel::Percent(percent) = channel else { return None };
+    let (packets, loss) = (bytes as f64 / f64::from(BASE_MTU), f64::from(percent) / 100.0);
+    let rounds = (0..100).find(|&k| (1.0 - loss.powi(k + 1)).powf(packets.ceil()) >= quantile)?;
+    Some(delay + 2 * delay * rounds.unsigned_abs())
+}
+
+/// How it went.
+struct Outcome {
+    latencies: Vec<Duration>,
+    bytes: usize,
+    stats: Stats,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    sizes: &'static [usize],
+    delay: Duration,
+    channel: Channel,
+    fec: FecConfig,
+}
+
+impl Cell {
+    fn all() -> Vec<Self> {
+        let mut cells = Vec::new();
+        for fec in [FecConfig::Off, FecConfig::Auto] {
+            for sizes in SIZES {
+                for delay in DELAYS {
+                    cells.extend(Channel::ALL.map(|channel| Self { sizes, delay, channel, fec }));
+                }
+            }
+        }
+        cells
+    }
+
+    fn run(self) -> Result<Outcome, Halt> {
+        let wire = WireConfig { loss: self.channel.loss(), ..WireConfig::with_delay(self.delay) };
+        let interval = (10 * self.delay).max(10 * MS);
+        let flows = self.sizes.iter().map(|&n| Flow::reliable(5, n, MESSAGES).every(interval));
+        let scenario = Scenario::new(1)
+            .wire(wire)
+            .config(ConfigBuilder { fec: self.fec, ..Config::builder() })
+            .client_sends(flows.collect::<Vec<_>>());
+        let mut pair = Pair::new(&scenario);
+        pair.run_to_connected(LIMIT)?;
+        pair.run_to_delivery(LIMIT)?;
+        let inbox = pair.server_side().app.inbox(lane(5, Reliability::Reliable));
+        let whole = inbox.latencies.chunks(self.sizes.len()).skip(WARM_UP);
+        let mut latencies: Vec<_> = whole.filter_map(|parts| parts.iter().max().copied()).collect();
+        latencies.sort_unstable();
+        let stats = pair.client_side().connection().stats();
+        Ok(Outcome { latencies, bytes: inbox.bytes as usize, stats })
+    }
+
+    fn row(self) -> String {
+        let bytes: usize = self.sizes.iter().sum();
+        let (rtt, name) = (self.delay.as_secs_f64() * 2e3, self.channel.name());
+        let fec = format!("{:?}", self.fec).to_lowercase();
+        let mut row = format!("| {fec} | {} | {rtt} | {name} |", bytes / 1_000);
+        let outcome = match self.run() {
+            Ok(outcome) => outcome,
+            Err(halt) => return format!("{row} {halt}"),
+        };
+        let ms = |time: Duration| format!("{:.1}", time.as_secs_f64() * 1e3);
+        for quantile in [0.5, 0.99] {
+            let rank = (outcome.latencies.len() - 1) as f64 * quantile;
+            let ideal = ideal(bytes, self.delay, self.channel, quantile);
+            let ideal = ideal.map_or_else(|| "-".to_owned(), ms);
+            // Writing to a String cannot fail.
+            let _ = write!(row, " {ideal} | {} |", ms(outcome.latencies[rank as usize]));
+        }
+        let stats = &outcome.stats;
+        let sent = stats.bytes_sent as f64 / outcome.bytes as f64;
+        let chunks = outcome.bytes as f64 / 1_112.0;
+        let share = |count: u64| count as f64 * 100.0 / chunks;
+        let _ = write!(
+            row,
+            " {sent:.2} | {:.0} | {:.0} |",
+            share(stats.chunks_retransmitted),
+            share(stats.repair_symbols_sent)
+        );
+        row
+    }
+}
+
+/// The whole table, in Markdown.
+#[must_use]
+pub fn render() -> String {
+    let cells = Cell::all();
+    let mut out = format!(
+        "# Repair, simulated\n\n\
+         Messages of 10 KB and publications of 100 KB (two messages) on a wire without a bottleneck, \
+         loss in both directions, {MESSAGES} of them with pauses. `ideal` is an ARQ without \
+         redundancy that hears of each loss at once; the other times are the link's, from the \
+         intended send time. `sent` is bytes on the wire per byte of message; `again` is chunks sent \
+         again, `coded` repair symbols, per 100 chunks.\n\n\
+         Written by `ARQ_UPDATE_SNAPSHOTS=1 cargo test -p arq-sim --test repair`.\n\n\
+         | fec | KB | RTT, ms | loss | ideal p50 | p50 | ideal p99 | p99 | sent | again | coded |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for row in parallel::map(&cells, |cell| cell.row()) {
+        let _ = writeln!(out, "{row}");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ideal_is_that_of_the_closed_form() {
+        let ms = |bytes, percent, quantile| {
+            ideal(bytes, 10 * MS, Channel::Percent(percent), quantile).unwrap().as_millis()
+        };
+        assert_eq!([ms(10_000, 0, 0.99), ms(10_000, 5, 0.5), ms(10_000, 10, 0.5)], [10, 10, 30]);
+        assert_eq!([ms(10_000, 10, 0.99), ms(100_000, 10, 0.5)], [50, 50]);
+        assert_eq!([ms(100_000, 10, 0.99), ms(100_000, 25, 0.99)], [70, 130]);
+    }
+}
