@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// One publisher and its subscriber.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "FlowTable")]
 pub struct Flow {
     /// Told in reports; unique in a scenario.
     pub name: String,
@@ -15,24 +15,23 @@ pub struct Flow {
     #[serde(flatten)]
     pub pattern: Pattern,
     /// zenoh's priority.
-    #[serde(default)]
     pub priority: Priority,
     /// zenoh's reliability.
-    #[serde(default)]
     pub reliability: Reliability,
     /// What zenoh does when the link is busy.
-    #[serde(default)]
     pub congestion_control: CongestionControl,
     /// A session, and so a link, of its own (else all flows share one).
-    #[serde(default)]
     pub own_session: bool,
+    /// A link of its own by name, whatever link is under test: a rival at the same bottleneck. It has a session of
+    /// its own, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
     /// It begins so many seconds after the first.
-    #[serde(default)]
     pub start_s: f64,
 }
 
 /// When messages are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "pattern", rename_all = "kebab-case")]
 pub enum Pattern {
     /// At fixed times, whatever the link does; latency counts from those times.
@@ -98,4 +97,108 @@ pub enum CongestionControl {
     Block,
     /// The message is thrown away.
     Drop,
+}
+
+/// A flow as it is written: one flat table, because serde cannot refuse unknown keys of a flattened one.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FlowTable {
+    name: String,
+    payload_bytes: usize,
+    pattern: PatternName,
+    rate_hz: Option<f64>,
+    messages: Option<u64>,
+    seconds: Option<f64>,
+    #[serde(default)]
+    priority: Priority,
+    #[serde(default)]
+    reliability: Reliability,
+    #[serde(default)]
+    congestion_control: CongestionControl,
+    #[serde(default)]
+    own_session: bool,
+    link: Option<String>,
+    #[serde(default)]
+    start_s: f64,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum PatternName {
+    Periodic,
+    Flood,
+    Transfer,
+    PingPong,
+    Opening,
+}
+
+impl PatternName {
+    /// The keys that each pattern needs, and no others may stand beside it.
+    const fn keys(self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            Self::Periodic => ("periodic", &["rate_hz", "messages"]),
+            Self::Flood => ("flood", &["seconds"]),
+            Self::Transfer => ("transfer", &["messages"]),
+            Self::PingPong => ("ping-pong", &["messages"]),
+            Self::Opening => ("opening", &["messages"]),
+        }
+    }
+}
+
+/// The keys of a flow do not fit together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("flow `{flow}`: pattern `{pattern}` {problem} `{key}`; it takes {}", keys.join(" and "))]
+pub struct PatternError {
+    flow: String,
+    pattern: &'static str,
+    problem: &'static str,
+    key: &'static str,
+    keys: &'static [&'static str],
+}
+
+impl FlowTable {
+    fn pattern(&self) -> Result<Pattern, PatternError> {
+        let (pattern, keys) = self.pattern.keys();
+        let error =
+            |problem, key| PatternError { flow: self.name.clone(), pattern, problem, key, keys };
+        let given = [
+            ("rate_hz", self.rate_hz.is_some()),
+            ("messages", self.messages.is_some()),
+            ("seconds", self.seconds.is_some()),
+        ];
+        if let Some((key, _)) = given.iter().find(|(key, given)| *given && !keys.contains(key)) {
+            return Err(error("does not know", key));
+        }
+        let messages = self.messages.ok_or_else(|| error("needs", "messages"));
+        Ok(match self.pattern {
+            PatternName::Periodic => Pattern::Periodic {
+                rate_hz: self.rate_hz.ok_or_else(|| error("needs", "rate_hz"))?,
+                messages: messages?,
+            },
+            PatternName::Flood => {
+                Pattern::Flood { seconds: self.seconds.ok_or_else(|| error("needs", "seconds"))? }
+            }
+            PatternName::Transfer => Pattern::Transfer { messages: messages? },
+            PatternName::PingPong => Pattern::PingPong { messages: messages? },
+            PatternName::Opening => Pattern::Opening { messages: messages? },
+        })
+    }
+}
+
+impl TryFrom<FlowTable> for Flow {
+    type Error = PatternError;
+
+    fn try_from(table: FlowTable) -> Result<Self, PatternError> {
+        Ok(Self {
+            pattern: table.pattern()?,
+            name: table.name,
+            payload_bytes: table.payload_bytes,
+            priority: table.priority,
+            reliability: table.reliability,
+            congestion_control: table.congestion_control,
+            own_session: table.own_session || table.link.is_some(),
+            link: table.link,
+            start_s: table.start_s,
+        })
+    }
 }

@@ -103,25 +103,21 @@ pub struct Policer {
 }
 
 /// A change of the network at a time after the first message; times are seconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "EventTable", into = "EventTable")]
 pub struct Event {
     /// When it begins.
     pub at_s: f64,
     /// When it is over: a blackout ends, a ramp has arrived.
-    #[serde(default)]
     pub until_s: Option<f64>,
     /// It happens again each so many seconds.
-    #[serde(default)]
     pub every_s: Option<f64>,
     /// What changes.
-    #[serde(flatten)]
     pub change: Change,
 }
 
 /// What an [`Event`] changes, in both directions.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Change {
     /// Everything vanishes from `at_s` to `until_s`.
     Blackout,
@@ -142,4 +138,78 @@ pub struct Network {
     pub backward: Wire,
     /// In the order of their times.
     pub events: Vec<Event>,
+}
+
+impl Network {
+    /// Whether nothing is asked of it. Such a setting measures the machine's own loopback, without the emulator,
+    /// which would be the slowest part.
+    pub fn is_clean(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// An event as it is written: one flat table, because serde cannot refuse unknown keys of a flattened one.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EventTable {
+    at_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    every_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blackout: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loss_percent: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate_mbps: Option<f64>,
+}
+
+/// The keys of an event do not fit together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EventError {
+    /// Nothing changes, or more than one thing.
+    #[error("an event has one of `blackout = true`, `loss_percent`, `delay_ms`, `rate_mbps`; this has {0} of them")]
+    Changes(usize),
+    /// It would last for ever.
+    #[error("a blackout needs `until_s`, the time of its end")]
+    EndlessBlackout,
+}
+
+impl TryFrom<EventTable> for Event {
+    type Error = EventError;
+
+    fn try_from(table: EventTable) -> Result<Self, EventError> {
+        let changes: Vec<Change> = [
+            table.blackout.filter(|on| *on).map(|_| Change::Blackout),
+            table.loss_percent.map(Change::LossPercent),
+            table.delay_ms.map(Change::DelayMs),
+            table.rate_mbps.map(Change::RateMbps),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let &[change] = changes.as_slice() else {
+            return Err(EventError::Changes(changes.len()));
+        };
+        if change == Change::Blackout && table.until_s.is_none() {
+            return Err(EventError::EndlessBlackout);
+        }
+        Ok(Self { at_s: table.at_s, until_s: table.until_s, every_s: table.every_s, change })
+    }
+}
+
+impl From<Event> for EventTable {
+    fn from(event: Event) -> Self {
+        let (blackout, loss_percent, delay_ms, rate_mbps) = match event.change {
+            Change::Blackout => (Some(true), None, None, None),
+            Change::LossPercent(percent) => (None, Some(percent), None, None),
+            Change::DelayMs(delay) => (None, None, Some(delay), None),
+            Change::RateMbps(rate) => (None, None, None, Some(rate)),
+        };
+        let Event { at_s, until_s, every_s, .. } = event;
+        Self { at_s, until_s, every_s, blackout, loss_percent, delay_ms, rate_mbps }
+    }
 }
