@@ -8,6 +8,7 @@ pub mod delivery;
 pub mod demo;
 pub mod lab;
 pub mod opponent;
+pub mod oracle;
 pub mod record;
 pub mod scenario;
 pub mod traffic;
