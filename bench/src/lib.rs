@@ -10,5 +10,6 @@ pub mod lab;
 pub mod opponent;
 pub mod oracle;
 pub mod record;
+pub mod results;
 pub mod scenario;
 pub mod traffic;
