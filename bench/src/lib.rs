@@ -12,4 +12,5 @@ pub mod oracle;
 pub mod record;
 pub mod results;
 pub mod scenario;
+pub mod summary;
 pub mod traffic;
