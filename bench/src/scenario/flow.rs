@@ -133,7 +133,17 @@ enum PatternName {
 }
 
 impl PatternName {
-    /// The keys that each pattern needs, and no others may stand beside it.
+    const fn of(pattern: &Pattern) -> Self {
+        match pattern {
+            Pattern::Periodic { .. } => Self::Periodic,
+            Pattern::Flood { .. } => Self::Flood,
+            Pattern::Transfer { .. } => Self::Transfer,
+            Pattern::PingPong { .. } => Self::PingPong,
+            Pattern::Opening { .. } => Self::Opening,
+        }
+    }
+
+    /// How it is written, and the keys that it needs: no others of a pattern may stand beside it.
     const fn keys(self) -> (&'static str, &'static [&'static str]) {
         match self {
             Self::Periodic => ("periodic", &["rate_hz", "messages"]),
@@ -142,6 +152,59 @@ impl PatternName {
             Self::PingPong => ("ping-pong", &["messages"]),
             Self::Opening => ("opening", &["messages"]),
         }
+    }
+
+    fn error(self, flow: &str, problem: &'static str, key: &'static str) -> PatternError {
+        let (pattern, keys) = self.keys();
+        PatternError { flow: flow.to_owned(), pattern, problem, key, keys }
+    }
+}
+
+/// What a case or an axis changes of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct FlowChange {
+    pub(super) payload_bytes: Option<usize>,
+    pub(super) rate_hz: Option<f64>,
+    pub(super) messages: Option<u64>,
+    pub(super) seconds: Option<f64>,
+}
+
+impl Flow {
+    /// Sets what is given.
+    pub(super) fn change(&mut self, change: &FlowChange) -> Result<(), PatternError> {
+        let FlowChange { payload_bytes, mut rate_hz, mut messages, mut seconds } = *change;
+        if let Some(bytes) = payload_bytes {
+            self.payload_bytes = bytes;
+        }
+        match &mut self.pattern {
+            Pattern::Periodic { rate_hz: rate, messages: count } => {
+                take(rate, &mut rate_hz);
+                take(count, &mut messages);
+            }
+            Pattern::Flood { seconds: time } => take(time, &mut seconds),
+            Pattern::Transfer { messages: count }
+            | Pattern::PingPong { messages: count }
+            | Pattern::Opening { messages: count } => take(count, &mut messages),
+        }
+        // What was not taken has no meaning here.
+        let left = [
+            ("rate_hz", rate_hz.is_some()),
+            ("messages", messages.is_some()),
+            ("seconds", seconds.is_some()),
+        ];
+        match left.iter().find(|(_, left)| *left) {
+            Some((key, _)) => {
+                Err(PatternName::of(&self.pattern).error(&self.name, "does not know", key))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn take<T>(target: &mut T, given: &mut Option<T>) {
+    if let Some(value) = given.take() {
+        *target = value;
     }
 }
 
@@ -158,9 +221,8 @@ pub struct PatternError {
 
 impl FlowTable {
     fn pattern(&self) -> Result<Pattern, PatternError> {
-        let (pattern, keys) = self.pattern.keys();
-        let error =
-            |problem, key| PatternError { flow: self.name.clone(), pattern, problem, key, keys };
+        let (_, keys) = self.pattern.keys();
+        let error = |problem, key| self.pattern.error(&self.name, problem, key);
         let given = [
             ("rate_hz", self.rate_hz.is_some()),
             ("messages", self.messages.is_some()),
