@@ -6,6 +6,7 @@
 
 pub mod delivery;
 pub mod demo;
+pub mod emulator;
 pub mod lab;
 pub mod opponent;
 pub mod oracle;
