@@ -10,7 +10,7 @@ use nix::fcntl::{Flock, FlockArg};
 
 use super::{files, key, read, sheet, Key, ResultSet, ResultsError};
 use super::{ENVIRONMENT, RECORDS, SCENARIO, SHEET};
-use crate::record::{Environment, Outcome, Record};
+use crate::record::{Environment, Record};
 
 /// A result set that grows; one process at a time holds it.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Journal {
         Ok((journal, warning))
     }
 
-    /// What need not be measured again: cell, repeat and seed of each record that did not fail.
+    /// What need not be measured again: cell, repeat and seed of each record, failures too.
     pub fn finished(&self) -> &HashSet<Key> {
         &self.finished
     }
@@ -70,9 +70,7 @@ impl Journal {
             return Err(ResultsError::io(&path)(error));
         }
         self.end += line.len() as u64;
-        if let Outcome::Measured(_) = record.outcome {
-            self.finished.insert(key(record));
-        }
+        self.finished.insert(key(record));
         Ok(())
     }
 

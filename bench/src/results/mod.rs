@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::record::{Cell, Environment, Outcome, Record};
+use crate::record::{Cell, Environment, Record};
 
 pub use environment::environment;
 pub use journal::Journal;
@@ -47,11 +47,10 @@ impl ResultSet {
         read::result_set(directory)
     }
 
-    /// What was measured; failed cells are not among them, so that a resumed run tries them again.
+    /// What need not run again. A cell that failed is among them: that a link cannot do it is a result, and one that is
+    /// tried until it succeeds would look better than it is. Who knows better deletes its line.
     pub fn finished(&self) -> HashSet<Key> {
-        let measured =
-            self.records.iter().filter(|record| matches!(record.outcome, Outcome::Measured(_)));
-        measured.map(key).collect()
+        self.records.iter().map(key).collect()
     }
 }
 
