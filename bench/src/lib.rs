@@ -12,6 +12,7 @@ pub mod lab;
 pub mod opponent;
 pub mod oracle;
 pub mod record;
+pub mod report;
 pub mod results;
 pub mod scenario;
 pub mod summary;
