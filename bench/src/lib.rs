@@ -4,6 +4,7 @@
 //! [`lab`] makes the network, [`traffic`] runs a publisher and a subscriber in it, [`delivery`] sums up what became
 //! of the messages, and [`demo`] puts the three together as the first command that a visitor runs.
 
+pub mod check;
 pub mod compare;
 pub mod delivery;
 pub mod demo;
