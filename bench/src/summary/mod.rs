@@ -107,7 +107,7 @@ pub fn of(records: &[Record]) -> Vec<Summary> {
 }
 
 /// Whether the emulator could not keep up, so that the run says nothing about the link.
-fn is_void(measurement: &Measurement) -> bool {
+pub(crate) fn is_void(measurement: &Measurement) -> bool {
     measurement.forward.emulator_overrun + measurement.backward.emulator_overrun > 0
 }
 
