@@ -40,8 +40,6 @@ impl ScenarioFile {
         let known = opponent::all();
         once("link", known.iter().chain(&self.own_links).map(|link| &link.name))?;
         self.goals.iter().try_for_each(|goal| self.check_goal(goal))?;
-        let rivals = self.flows.iter().filter_map(|flow| flow.link.as_deref());
-        rivals.map(|name| self.opponent(name)).collect::<Result<Vec<_>, _>>()?;
         match self.own_links.iter().find(|link| !link.has_endpoint()) {
             Some(link) => Err(Problem::Endpoint(link.name.clone())),
             None => Ok(()),
@@ -62,6 +60,12 @@ impl ScenarioFile {
 
     pub(super) fn opponents(&self) -> Result<Vec<Opponent>, Problem> {
         self.links.iter().map(|name| self.opponent(name)).collect()
+    }
+
+    pub(super) fn rivals(&self) -> Result<Vec<Opponent>, Problem> {
+        let names: BTreeSet<_> =
+            self.flows.iter().filter_map(|flow| flow.link.as_deref()).collect();
+        names.into_iter().map(|name| self.opponent(name)).collect()
     }
 
     fn opponent(&self, name: &str) -> Result<Opponent, Problem> {

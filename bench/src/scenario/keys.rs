@@ -209,7 +209,7 @@ pub const KEYS: &[Key] = &[
     //
     key(Loss, "model", Value::Other("none, random, correlated, gilbert, state"), "", "`random`: each packet alike. `correlated`: netem's `loss p% c%`. `gilbert`: bursts by share and length. `state`: netem's `loss state p13 p31`."),
     key(Loss, "percent", PERCENT, "", "Of `random`, `correlated`, `gilbert`: the share lost."),
-    key(Loss, "correlation_percent", PERCENT, "", "Of `correlated`."),
+    key(Loss, "correlation_percent", number("%", 0.0, 99.9), "", "Of `correlated`."),
     key(Loss, "burst_packets", number("packets", 1.0, 10_000.0), "", "Of `gilbert`: the mean length of a burst, L."),
     key(Loss, "enter_percent", PERCENT, "", "Of `state`: good to bad, per packet."),
     key(Loss, "leave_percent", number("%", 0.01, 100.0), "", "Of `state`: bad to good, per packet."),
@@ -257,10 +257,10 @@ pub const KEYS: &[Key] = &[
     key(Case, "flow", Value::Nested(CaseFlow), "as they are", "What is different of every flow."),
     key(Case, "flows", TEXTS, "all", "Only these run."),
     //
-    key(CaseFlow, "payload_bytes", PAYLOAD, "as it is", ""),
-    key(CaseFlow, "rate_hz", RATE, "as it is", ""),
-    key(CaseFlow, "messages", MESSAGES, "as it is", ""),
-    key(CaseFlow, "seconds", PERIOD, "as it is", ""),
+    key(CaseFlow, "payload_bytes", PAYLOAD, "as it is", "As in `[[flow]]`."),
+    key(CaseFlow, "rate_hz", RATE, "as it is", "As in `[[flow]]`."),
+    key(CaseFlow, "messages", MESSAGES, "as it is", "As in `[[flow]]`."),
+    key(CaseFlow, "seconds", PERIOD, "as it is", "As in `[[flow]]`."),
     //
     key(Goal, "flow", TEXT, "", "Of which flow."),
     key(Goal, "percent", PERCENT, "", "This share of the offered messages …"),

@@ -79,6 +79,14 @@ pub fn find(name_or_path: &str) -> Result<Scenario, ScenarioError> {
     Err(ScenarioError::Unknown { name: name_or_path.to_owned(), nearest: nearest(name_or_path) })
 }
 
+/// The scenario in this text, which lies beside results or elsewhere; errors call it `origin`.
+///
+/// # Errors
+/// Says what is wrong with it and where.
+pub fn read(name: &str, origin: &str, text: &str) -> Result<Scenario, ScenarioError> {
+    Scenario::parse(name, origin, text)
+}
+
 fn load(path: &Path) -> Result<Scenario, ScenarioError> {
     let text = std::fs::read_to_string(path)
         .map_err(|reason| ScenarioError::Unreadable { path: path.to_owned(), reason })?;

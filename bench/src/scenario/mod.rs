@@ -37,7 +37,7 @@ use wire::Network;
 pub(crate) use error::quoted;
 pub use error::{Problem, ScenarioError};
 pub use file::Goal;
-pub use library::{all, find};
+pub use library::{all, find, read};
 pub use published::{Figure, Published};
 
 /// What is to be measured; everything in it has been checked.
@@ -55,6 +55,8 @@ pub struct Scenario {
     pub notes: Vec<String>,
     /// Who is compared.
     pub links: Vec<Opponent>,
+    /// The links that flows bring with them, whatever link is under test.
+    pub rivals: Vec<Opponent>,
     /// How often each cell is measured.
     pub repeats: u32,
     /// How long after its last intended departure a message may still come; without a timetable, how long the whole
@@ -104,6 +106,7 @@ impl Scenario {
             source: file.source.clone(),
             notes: file.notes.clone(),
             links: file.opponents()?,
+            rivals: file.rivals()?,
             repeats: file.repeats,
             grace: Duration::from_secs_f64(file.grace_s),
             goals: file.goals.clone(),

@@ -323,6 +323,41 @@ fn links_of_ones_own_are_used() {
     assert_eq!(read(&text).unwrap().cells()[1].opponent.about, "x");
 }
 
+const DOCUMENT: &str = include_str!("../../../docs/benchmarking.md");
+
+#[test]
+fn the_document_tells_every_key_as_it_is() {
+    for table in Table::ALL {
+        let expected = format!("### `{}`\n\n{}\n", table.heading(), table.markdown());
+        assert!(DOCUMENT.contains(&expected), "docs/benchmarking.md should have:\n\n{expected}");
+    }
+}
+
+#[test]
+fn the_examples_of_the_document_are_scenarios() {
+    let blocks = DOCUMENT.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let examples: Vec<_> = blocks.map(|text| read(text).unwrap()).collect();
+    assert_eq!(examples.len(), 1);
+    assert_eq!(examples[0].cells().len(), 12, "as the text says");
+}
+
+#[test]
+fn the_document_names_every_scenario_and_no_other() {
+    let told: BTreeSet<&str> =
+        DOCUMENT.lines().filter_map(|line| line.strip_prefix("| **`")?.split('`').next()).collect();
+    let shipped = all();
+    assert_eq!(told, shipped.iter().map(|scenario| scenario.name.as_str()).collect());
+}
+
+#[test]
+fn a_rival_comes_with_its_flow() {
+    let scenario = find("fairness-cubic").unwrap().with_links(&["arq".to_owned()]).unwrap();
+    let rivals: Vec<_> = scenario.rivals.iter().map(|link| link.name.as_str()).collect();
+    assert_eq!(rivals, ["tcp-cubic"]);
+    let flow = &scenario.cells()[0].flows[1];
+    assert!(flow.own_session && flow.link.as_deref() == Some("tcp-cubic"));
+}
+
 #[test]
 fn only_a_network_that_asks_for_nothing_is_clean() {
     let clean = |name: &str| -> Vec<bool> {
