@@ -13,9 +13,11 @@
 
 mod check;
 mod error;
+mod frame;
 mod log;
 mod model;
 mod ring;
+pub mod selftest;
 mod switch;
 mod worker;
 
@@ -30,6 +32,7 @@ use worker::Worker;
 pub use error::EmulatorError;
 pub use log::{Fate, PacketLog, PacketRecord};
 pub use model::expected_share;
+pub use selftest::SelfTestArgs;
 pub use worker::Scheduling;
 
 /// The most hosts of a network.

@@ -15,14 +15,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use super::frame::{Frame, Received, ETHERNET_BYTES, VNET_BYTES};
 use super::EmulatorError;
 use crate::lab::{Namespace, SocketKind};
-
-/// `struct virtio_net_hdr`
-pub(super) const VNET_BYTES: usize = 10;
-const ETHERNET_BYTES: usize = 14;
-const IPV4: [u8; 2] = [0x08, 0x00];
-const IPV6: [u8; 2] = [0x86, 0xdd];
 
 /// Room for a wire-sized frame with both its headers.
 const FRAME_BYTES: usize = 2048;
@@ -58,27 +53,6 @@ struct Header {
     net: u16,
     seconds: u32,
     nanoseconds: u32,
-}
-
-/// A frame with the virtio-net header before it, as it goes into and comes out of a socket.
-#[derive(Clone, Debug)]
-pub(super) struct Frame {
-    bytes: Vec<u8>,
-}
-
-/// What stands in the ring.
-pub(super) enum Received {
-    /// An IP packet for one host.
-    Packet {
-        /// The packet and its headers.
-        frame: Frame,
-        /// When it arrived, since 1970.
-        arrived: Duration,
-    },
-    /// A frame that no wire carries: it is longer than a wire allows, so an offload must be on.
-    Oversized,
-    /// Neither IP nor for one host: ARP, multicast.
-    Other,
 }
 
 /// One end of a cable.
@@ -150,8 +124,8 @@ impl Port {
         let mut parts: Vec<_> = frames
             .iter()
             .map(|frame| libc::iovec {
-                iov_base: frame.bytes.as_ptr().cast_mut().cast(),
-                iov_len: frame.bytes.len(),
+                iov_base: frame.bytes().as_ptr().cast_mut().cast(),
+                iov_len: frame.bytes().len(),
             })
             .collect();
         let mut messages: Vec<_> = parts.iter_mut().map(message).collect();
@@ -239,28 +213,6 @@ impl Drop for Port {
     }
 }
 
-impl Frame {
-    /// The length of the IP packet inside.
-    pub(super) fn ip_len(&self) -> u16 {
-        u16::try_from(self.bytes.len() - VNET_BYTES - ETHERNET_BYTES).unwrap_or(u16::MAX)
-    }
-
-    /// The number of the host that it is for: the last byte of its address, less one.
-    pub(super) fn destination(&self) -> Option<usize> {
-        usize::from(self.ethernet()[5]).checked_sub(1)
-    }
-
-    fn is_ip_unicast(&self) -> bool {
-        let header = self.ethernet();
-        let is_ip = header[12..14] == IPV4 || header[12..14] == IPV6;
-        is_ip && header[0] & 1 == 0
-    }
-
-    fn ethernet(&self) -> &[u8] {
-        &self.bytes[VNET_BYTES..VNET_BYTES + ETHERNET_BYTES]
-    }
-}
-
 /// # Safety
 /// `frame` must be a frame of a ring that belongs to user space.
 unsafe fn read_frame(frame: NonNull<u8>) -> Received {
@@ -277,12 +229,7 @@ unsafe fn read_frame(frame: NonNull<u8>) -> Received {
     let bytes = unsafe {
         std::slice::from_raw_parts(frame.add(start - VNET_BYTES).as_ptr(), captured + VNET_BYTES)
     };
-    let frame = Frame { bytes: bytes.to_vec() };
-    if !frame.is_ip_unicast() {
-        return Received::Other;
-    }
-    let arrived = Duration::new(u64::from(header.seconds), header.nanoseconds);
-    Received::Packet { frame, arrived }
+    Received::of(bytes, Duration::new(u64::from(header.seconds), header.nanoseconds))
 }
 
 fn map_ring(socket: &OwnedFd, frames: usize) -> io::Result<(NonNull<u8>, usize)> {

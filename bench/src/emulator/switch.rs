@@ -3,9 +3,10 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::frame::{Frame, Received};
 use super::log::{Entry, Journal, PacketLog};
 use super::model::Model;
-use super::ring::{Frame, Port, Received};
+use super::ring::Port;
 use crate::record::WireCount;
 use crate::scenario::wire::{Network, Wire};
 

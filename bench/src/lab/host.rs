@@ -92,12 +92,28 @@ impl Host {
 
     /// Packets that the host's own interface could not hand over since it exists.
     pub(crate) fn interface_drops(&self) -> u64 {
-        let path = format!("/proc/{}/net/dev", self.pid());
-        let table = std::fs::read_to_string(path).unwrap_or_default();
+        let table = self.statistics("dev");
         let line = table.lines().find_map(|line| line.trim().strip_prefix("eth0:"));
         let field = |index| line.and_then(|l| l.split_whitespace().nth(index)?.parse::<u64>().ok());
         // Received, then sent: bytes packets errs drop fifo frame compressed multicast.
         field(3).unwrap_or(0) + field(11).unwrap_or(0)
+    }
+
+    /// Datagrams that found the buffer of their own socket full since the host exists: dropped by the receiver, not by
+    /// the network.
+    pub fn udp_overflows(&self) -> u64 {
+        let (v4, v6) = (self.statistics("snmp"), self.statistics("snmp6"));
+        let mut lines = v4.lines().filter_map(|line| line.strip_prefix("Udp: "));
+        let (names, values) = (lines.next().unwrap_or(""), lines.next().unwrap_or(""));
+        let v4 = names.split(' ').zip(values.split(' ')).find(|(name, _)| *name == "RcvbufErrors");
+        let v6 = v6.lines().find_map(|line| line.strip_prefix("Udp6RcvbufErrors"));
+        let number = |text: Option<&str>| text.and_then(|t| t.trim().parse().ok()).unwrap_or(0u64);
+        number(v4.map(|(_, value)| value)) + number(v6)
+    }
+
+    /// A file of the host's under `/proc/net`.
+    fn statistics(&self, name: &str) -> String {
+        std::fs::read_to_string(format!("/proc/{}/net/{name}", self.pid())).unwrap_or_default()
     }
 
     /// Makes the kernel cut every packet to wire size before it leaves this host.

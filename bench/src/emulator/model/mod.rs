@@ -11,16 +11,16 @@
 //! packets that are already in flight.
 
 mod bottleneck;
+mod flight;
 mod loss;
 mod policer;
 mod schedule;
 mod streams;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use bottleneck::Bottleneck;
+use flight::{Flights, Passage};
 use loss::LossState;
 use policer::TokenBucket;
 use schedule::Schedule;
@@ -43,11 +43,7 @@ pub(super) struct Model<P> {
     began: Duration,
     bucket: TokenBucket,
     bottleneck: Bottleneck<Passage<P>>,
-    flights: BinaryHeap<Reverse<Flight<P>>>,
-    /// Counts flights, so that equal times keep their order.
-    flown: u64,
-    /// The latest departure, for jitter that keeps the order.
-    last_due: Duration,
+    flights: Flights<P>,
     count: WireCount,
 }
 
@@ -57,25 +53,6 @@ pub(super) struct Departure<P> {
     pub(super) packet: P,
     /// When it should leave.
     pub(super) due: Duration,
-}
-
-/// A packet in the bottleneck, with what chance has already decided for it.
-struct Passage<P> {
-    packet: P,
-    len_bytes: u32,
-    lost: bool,
-    duplicated: bool,
-    held: bool,
-    /// Standard normal.
-    jitter: f64,
-}
-
-/// A packet between the bottleneck and the other end.
-struct Flight<P> {
-    due: Duration,
-    number: u64,
-    len_bytes: u32,
-    packet: P,
 }
 
 impl<P: Clone> Model<P> {
@@ -90,9 +67,7 @@ impl<P: Clone> Model<P> {
             began: Duration::ZERO,
             bucket: TokenBucket::default(),
             bottleneck: Bottleneck::new(),
-            flights: BinaryHeap::new(),
-            flown: 0,
-            last_due: Duration::ZERO,
+            flights: Flights::new(),
             count: WireCount::default(),
         }
     }
@@ -105,7 +80,7 @@ impl<P: Clone> Model<P> {
     /// Forgets the packets on their way.
     pub(super) fn clear(&mut self) {
         self.bottleneck = Bottleneck::new();
-        self.flights.clear();
+        self.flights = Flights::new();
     }
 
     /// Sets random streams, counts and the clock of the `events` to their beginning; packets on their way stay.
@@ -156,20 +131,15 @@ impl<P: Clone> Model<P> {
     /// The next packet that is due at `now`; to be asked until there is none.
     pub(super) fn poll(&mut self, now: Duration) -> Option<Departure<P>> {
         self.serve(now);
-        let Reverse(flight) = self.flights.peek()?;
-        if flight.due > now {
-            return None;
-        }
-        let Reverse(flight) = self.flights.pop()?;
+        let (departure, len_bytes) = self.flights.poll(now)?;
         self.count.left_packets += 1;
-        self.count.left_bytes += u64::from(flight.len_bytes);
-        Some(Departure { packet: flight.packet, due: flight.due })
+        self.count.left_bytes += u64::from(len_bytes);
+        Some(departure)
     }
 
     /// When to ask again.
     pub(super) fn deadline(&self) -> Option<Duration> {
-        let flight = self.flights.peek().map(|Reverse(flight)| flight.due);
-        match (flight, self.bottleneck.deadline()) {
+        match (self.flights.deadline(), self.bottleneck.deadline()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
@@ -221,17 +191,13 @@ impl<P: Clone> Model<P> {
         let (schedule, began, rate) = (&self.schedule, self.began, self.wire.rate_mbps);
         let rate_at = |at: Duration| schedule.rate_mbps(at.saturating_sub(began)).or(rate);
         while let Some((done, passage)) = self.bottleneck.poll(now, rate_at) {
-            if !passage.lost {
-                Flights {
-                    wire: &self.wire,
-                    delay_ms: schedule.delay_ms(done.saturating_sub(began)),
-                    flights: &mut self.flights,
-                    flown: &mut self.flown,
-                    last_due: &mut self.last_due,
-                    count: &mut self.count,
-                }
-                .launch(done, passage);
+            if passage.lost {
+                continue;
             }
+            self.count.duplicated += u64::from(passage.duplicated);
+            self.count.reordered += u64::from(passage.held);
+            let delay_ms = schedule.delay_ms(done.saturating_sub(began));
+            self.flights.launch(done, &self.wire, delay_ms, passage);
         }
     }
 
@@ -240,77 +206,9 @@ impl<P: Clone> Model<P> {
     }
 }
 
-/// What a launch touches, apart from the bottleneck that is being served meanwhile.
-struct Flights<'a, P> {
-    wire: &'a Wire,
-    /// An event's delay instead of the wire's.
-    delay_ms: Option<f64>,
-    flights: &'a mut BinaryHeap<Reverse<Flight<P>>>,
-    flown: &'a mut u64,
-    last_due: &'a mut Duration,
-    count: &'a mut WireCount,
-}
-
-impl<P: Clone> Flights<'_, P> {
-    /// A packet leaves the bottleneck at `at`.
-    fn launch(&mut self, at: Duration, passage: Passage<P>) {
-        let delay_ms = self.delay_ms.unwrap_or(self.wire.delay_ms);
-        let jittered_ms = delay_ms + self.wire.jitter_ms * passage.jitter;
-        let mut due = at + milliseconds(jittered_ms.max(0.0));
-        if !self.wire.jitter_reorders {
-            due = due.max(*self.last_due);
-        }
-        *self.last_due = due;
-        if passage.held {
-            due += milliseconds(self.wire.reorder_hold_ms);
-            self.count.reordered += 1;
-        }
-        if passage.duplicated {
-            self.count.duplicated += 1;
-            self.fly(due, passage.len_bytes, passage.packet.clone());
-        }
-        self.fly(due, passage.len_bytes, passage.packet);
-    }
-
-    fn fly(&mut self, due: Duration, len_bytes: u32, packet: P) {
-        *self.flown += 1;
-        self.flights.push(Reverse(Flight { due, number: *self.flown, len_bytes, packet }));
-    }
-}
-
-impl<P> Flight<P> {
-    fn key(&self) -> (Duration, u64) {
-        (self.due, self.number)
-    }
-}
-
-impl<P> PartialEq for Flight<P> {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl<P> Eq for Flight<P> {}
-
-impl<P> PartialOrd for Flight<P> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<P> Ord for Flight<P> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
 /// The chance that a packet of this length has at least one wrong bit.
 fn bit_error_share(bit_error_rate: f64, len_bytes: u16) -> f64 {
     -f64::exp_m1(f64::from(len_bytes) * 8.0 * f64::ln_1p(-bit_error_rate))
-}
-
-fn milliseconds(ms: f64) -> Duration {
-    Duration::from_secs_f64(ms / 1e3)
 }
 
 /// Which of `packets` packets this loss model loses on direction number `direction` with this seed: what a run through

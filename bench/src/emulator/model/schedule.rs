@@ -103,7 +103,7 @@ fn last_start(event: &Event, t: f64, inclusive: bool) -> Option<f64> {
     if begun(start) {
         return Some(start);
     }
-    (repeats > 0.0).then(|| start - every)
+    (repeats > 0.0).then_some(start - every)
 }
 
 /// The one that began last; of several the last named.
