@@ -59,12 +59,13 @@ impl Spread {
     }
 }
 
-/// Median and range: `7.5 (7.1 to 8.0)`.
+/// Median and range, if there is one to be seen: `7.50 (7.10 to 8.00)`.
 impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&written(self.median()))?;
-        if self.values.len() > 1 {
-            write!(f, " ({} to {})", written(self.min()), written(self.max()))?;
+        let [median, min, max] = [self.median(), self.min(), self.max()].map(written);
+        f.write_str(&median)?;
+        if min != max {
+            write!(f, " ({min} to {max})")?;
         }
         Ok(())
     }

@@ -7,11 +7,10 @@ use comfy_table::{CellAlignment, Table};
 use super::spread::written;
 use super::{Figure, FlowSummary, Summary};
 
-/// What a terminal has room for.
-const SHOWN: [Figure; 10] = [
+/// What a terminal has room for; the report has the rest.
+const SHOWN: [Figure; 9] = [
     Figure::Share,
     Figure::P50,
-    Figure::P90,
     Figure::P99,
     Figure::Max,
     Figure::Goodput,
@@ -134,7 +133,6 @@ impl Columns {
 fn bound(flow: &FlowSummary, figure: Figure) -> Option<f64> {
     match figure {
         Figure::P50 => flow.ideal.closed_form?.p50,
-        Figure::P90 => flow.ideal.closed_form?.p90,
         Figure::P99 => flow.ideal.closed_form?.p99,
         Figure::Goodput => flow.ideal.capacity_mbps.filter(|_| flow.figures.contains_key(&figure)),
         _ => None,
