@@ -2,10 +2,13 @@
 //! How is a comparison shown in a terminal?
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::Table;
+use comfy_table::{ContentArrangement, Table};
 
 use super::{Compared, Comparison, Judgement};
 use crate::summary::Figure;
+
+/// Longer words are broken into lines.
+const WIDTH: u16 = 140;
 
 /// The table, how many differ beyond chance, and what could not be compared.
 pub(super) fn of(compared: &Compared) -> String {
@@ -15,6 +18,7 @@ pub(super) fn of(compared: &Compared) -> String {
     } else {
         let mut table = Table::new();
         table.load_preset(UTF8_FULL_CONDENSED);
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
         table.set_header(["cell", "figure", "first", "second", "ratio (95 %)", "p", "second is"]);
         table.add_rows(compared.rows.iter().map(row));
         parts.extend([table.to_string(), count(&compared.rows)]);
