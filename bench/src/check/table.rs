@@ -8,11 +8,14 @@ use super::{Outcome, Verdict};
 
 /// How many cells of one target are listed.
 const LISTED: usize = 10;
+/// Longer words are broken into lines.
+const WIDTH: u16 = 120;
 
 /// A row for each target, and beneath it every cell that is beyond its bound or not there.
 pub fn table(verdicts: &[Verdict]) -> String {
     let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_preset(UTF8_FULL_CONDENSED);
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
     table.set_header(["target", "claim", "", "share of the bound", "worst"]);
     table.add_rows(verdicts.iter().map(row));
     let details = verdicts.iter().flat_map(details);
