@@ -10,6 +10,7 @@ pub mod delivery;
 pub mod demo;
 pub mod emulator;
 pub mod lab;
+pub mod measure;
 pub mod opponent;
 pub mod oracle;
 pub mod record;

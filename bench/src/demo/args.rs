@@ -126,11 +126,11 @@ fn size(text: &str) -> Result<usize, String> {
         _ => (text, 1),
     };
     let bytes = digits.parse::<usize>().map_err(|e| e.to_string())?.saturating_mul(unit);
-    let range = Load::MIN_SIZE_BYTES..=100_000_000;
+    let range = Load::MIN_PAYLOAD_BYTES..=100_000_000;
     range
         .contains(&bytes)
         .then_some(bytes)
-        .ok_or_else(|| format!("{} bytes to 100M", Load::MIN_SIZE_BYTES))
+        .ok_or_else(|| format!("{} bytes to 100M", Load::MIN_PAYLOAD_BYTES))
 }
 
 #[cfg(test)]

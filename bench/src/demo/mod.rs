@@ -2,6 +2,8 @@
 //! What arrives over `udp/`, `tcp/` and `arq/` when the network drops packets? One command, one table.
 
 mod args;
+mod delivery;
+mod run;
 mod table;
 mod verdict;
 
@@ -11,12 +13,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
-use crate::delivery::Delivery;
 use crate::lab::{Lab, LabError};
-use crate::traffic::{self, Load, TrafficError};
+use crate::measure::{MeasureError, Progress};
 
 pub use args::DemoArgs;
 use args::Link;
+use delivery::Delivery;
 
 /// One link at one loss rate.
 #[derive(Clone, Debug)]
@@ -29,7 +31,7 @@ struct Cell {
 struct Outcome {
     cell: Cell,
     /// The share of packets that really was dropped, and the summary; or why the cell could not run.
-    result: Result<(f64, Delivery), TrafficError>,
+    result: Result<(f64, Delivery), MeasureError>,
 }
 
 /// Runs the demonstration; exit code 1 when a cell could not run.
@@ -83,24 +85,16 @@ fn introduction(args: &DemoArgs) -> String {
 fn measure(lab: &Lab, args: &DemoArgs, index: usize, cell: Cell) -> Outcome {
     // A port of its own for each cell: no packet of the one before can reach it.
     let port = 7447 + u16::try_from(index).unwrap_or(0);
-    let load = Load {
-        endpoint: cell.link.endpoint(lab.host(1).ipv4(), port),
-        size_bytes: args.size,
-        rate: args.rate,
-        messages: args.messages(),
-        grace: args.grace(),
-        seed: args.seed,
-    };
-    let bar = progress_bar(&cell, load.messages);
-    let show = |progress: traffic::Progress| {
+    let bar = progress_bar(&cell, args.messages());
+    let show = |progress: Progress| {
         bar.set_message(format!("{} sent", progress.sent));
         bar.set_position(progress.received);
     };
-    let delivery = traffic::run(lab, cell.drop_percent / 100.0, &load, show);
+    let delivery = run::run(lab, args, &cell.link, port, cell.drop_percent / 100.0, &show);
     bar.finish();
     if bar.is_hidden() {
         // No terminal, no bar: say at least that this one is done.
-        eprintln!("{}: {} of {} arrived", bar.prefix(), bar.position(), load.messages);
+        eprintln!("{}: {} of {} arrived", bar.prefix(), bar.position(), args.messages());
     }
     let result = delivery.and_then(|delivery| {
         let (a, b) = (lab.host(0).packet_count()?, lab.host(1).packet_count()?);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 
+use super::delivery::Delivery;
 use super::Outcome;
-use crate::delivery::Delivery;
 
 const HEADER: [&str; 8] = [
     "drop (measured)",

@@ -4,9 +4,9 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use super::delivery::Delivery;
 use super::table::latency;
 use super::Outcome;
-use crate::delivery::Delivery;
 
 /// Differences below this are the machine's, not the link's.
 const NOISE: Duration = Duration::from_micros(200);
@@ -107,9 +107,9 @@ fn or_forever(latency: Option<Duration>) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::delivery::{Arrival, Offered};
+    use crate::demo::delivery::{Arrival, Offered};
     use crate::demo::Cell;
-    use crate::traffic::TrafficError;
+    use crate::measure::{MeasureError, Who};
 
     fn outcome(link: &str, drop_percent: f64, latencies_ms: &[u64]) -> Outcome {
         let arrivals: Vec<_> = latencies_ms
@@ -152,7 +152,8 @@ mod tests {
     #[test]
     fn noise_is_no_defeat_and_a_failed_cell_no_rival() {
         let mut broken = outcome("udp", 0.0, &[]);
-        broken.result = Err(TrafficError::Silent("publisher"));
+        broken.result =
+            Err(MeasureError::Process(Who::Publisher, std::io::ErrorKind::NotFound.into()));
         let words = of(&[
             broken,
             outcome("tcp", 0.0, &[10, 10, 10, 10]),

@@ -12,43 +12,43 @@ use serde::{Deserialize, Serialize};
 
 /// A message as the subscriber saw it; times are of the machine's monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Arrival {
+pub(super) struct Arrival {
     /// Its number, from 0.
-    pub sequence: u64,
+    pub(super) sequence: u64,
     /// When it was meant to leave.
-    pub intended_ns: u64,
+    pub(super) intended_ns: u64,
     /// When it came.
-    pub arrived_ns: u64,
+    pub(super) arrived_ns: u64,
 }
 
 /// The messages that were meant to be sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Offered {
+pub(super) struct Offered {
     /// How many.
-    pub messages: u64,
+    pub(super) messages: u64,
     /// When the first was meant to leave.
-    pub first_ns: u64,
+    pub(super) first_ns: u64,
     /// When the last was meant to leave.
-    pub last_ns: u64,
+    pub(super) last_ns: u64,
 }
 
 /// The summary of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivery {
+pub(super) struct Delivery {
     offered: u64,
     /// Ascending, one per message that came.
     latencies: Vec<Duration>,
     /// The longest time without any arrival while messages were due.
-    pub longest_silence: Duration,
+    pub(super) longest_silence: Duration,
     /// Arrivals of a message that had come before.
-    pub duplicates: u64,
+    pub(super) duplicates: u64,
     /// Arrivals after a message of a higher number.
-    pub out_of_order: u64,
+    pub(super) out_of_order: u64,
 }
 
 impl Delivery {
     /// Sums up the arrivals, in the order in which they came.
-    pub fn of(offered: Offered, arrivals: &[Arrival]) -> Self {
+    pub(super) fn of(offered: Offered, arrivals: &[Arrival]) -> Self {
         let mut latency_of = BTreeMap::new();
         let (mut duplicates, mut out_of_order) = (0, 0);
         for arrival in arrivals {
@@ -70,18 +70,18 @@ impl Delivery {
     }
 
     /// How many messages came.
-    pub fn delivered(&self) -> u64 {
+    pub(super) fn delivered(&self) -> u64 {
         self.latencies.len() as u64
     }
 
     /// The share of the offered messages that came.
-    pub fn share(&self) -> f64 {
+    pub(super) fn share(&self) -> f64 {
         self.delivered() as f64 / self.offered.max(1) as f64
     }
 
     /// The latency that `percent` of the offered messages did not exceed (nearest rank); `None` when that
     /// message was lost.
-    pub fn percentile(&self, percent: f64) -> Option<Duration> {
+    pub(super) fn percentile(&self, percent: f64) -> Option<Duration> {
         let rank = (self.offered as f64 * percent / 100.0).ceil().max(1.0);
         self.latencies.get(rank as usize - 1).copied()
     }
