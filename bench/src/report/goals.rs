@@ -4,9 +4,10 @@
 use maud::{html, Markup};
 
 use super::grid::Grid;
-use super::units::{Spread, Unit};
+use super::units::Unit;
 use crate::record::FlowResult;
 use crate::scenario::Goal;
+use crate::summary::Spread;
 
 /// For each goal and setting, what each link reached.
 pub(crate) fn table(grid: &Grid<'_>) -> Markup {
@@ -42,10 +43,10 @@ pub(crate) fn table(grid: &Grid<'_>) -> Markup {
 }
 
 fn words(goal: &Goal) -> String {
-    let ms = |value| Unit::Milliseconds.write(value);
+    let ms = |value| Unit::Milliseconds.tick(value);
     match (goal.percent, goal.within_ms, goal.longest_silence_ms) {
         (Some(percent), Some(within), _) => {
-            format!("{}: {} within {}", goal.flow, Unit::Percent.write(percent), ms(within))
+            format!("{}: {} within {}", goal.flow, Unit::Percent.tick(percent), ms(within))
         }
         (_, _, Some(silence)) => format!("{}: no silence above {}", goal.flow, ms(silence)),
         _ => goal.flow.clone(),
@@ -59,7 +60,8 @@ fn reached(grid: &Grid<'_>, setting: usize, link: usize, goal: &Goal) -> Option<
         Some(within_ms) => in_time(result, within_ms),
         None => Some(result.longest_silence_ms),
     };
-    Spread::of(results.filter_map(|(_, result)| value(result))).map(|spread| spread.median)
+    Spread::of(results.filter_map(|(_, result)| value(result)).collect())
+        .map(|spread| spread.median())
 }
 
 fn in_time(result: &FlowResult, within_ms: f64) -> Option<f64> {

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::axis::Axis;
-use super::metric::Metric;
+use super::metric::{Metric, COSTS};
 use super::style::{styles, Style};
-use super::units::Spread;
 use super::{Input, ScenarioInfo};
 use crate::record::{FlowResult, Measurement, Outcome, Percentiles, Record};
+use crate::summary::{self, FlowSummary, Spread, Summary};
 
 /// The records of a scenario, sorted.
 pub(crate) struct Grid<'a> {
@@ -23,6 +23,7 @@ pub(crate) struct Grid<'a> {
     /// The names of flows, in the scenario's order.
     pub(crate) flows: Vec<String>,
     runs: BTreeMap<(usize, usize), Runs<'a>>,
+    summaries: BTreeMap<(usize, usize), Summary>,
 }
 
 /// Keys and values as they are written in the scenario.
@@ -73,7 +74,15 @@ impl<'a> Grid<'a> {
             }
         }
         let flows = flows(records);
-        Self { info, axes, settings, links, flows, runs }
+        let place = |summary: Summary| {
+            let setting = settings.iter().position(|setting| *setting == summary.cell.setting)?;
+            Some((
+                (setting, links.iter().position(|link| link.name == summary.cell.link)?),
+                summary,
+            ))
+        };
+        let summaries = summary::of(records).into_iter().filter_map(place).collect();
+        Self { info, axes, settings, links, flows, runs, summaries }
     }
 
     /// The runs of a link in a setting; `None` when it was not meant to run there.
@@ -100,18 +109,39 @@ impl<'a> Grid<'a> {
         })
     }
 
-    /// A figure over the repeats.
+    /// A figure over the repeats: of the flow, or of the whole run.
     pub(crate) fn spread(
         &self,
         setting: usize,
         link: usize,
         flow: &str,
         metric: Metric,
-    ) -> Option<Spread> {
-        let results = self
-            .flow_results(setting, link, flow)
-            .filter(|(_, result)| metric.fits(result.flow.pattern));
-        Spread::of(results.filter_map(|(run, result)| metric.of(run, result)))
+    ) -> Option<&Spread> {
+        let of_flow = self.flow(setting, link, flow).and_then(|flow| flow.figures.get(&metric));
+        of_flow.or_else(|| self.summaries.get(&(setting, link))?.figures.get(&metric))
+    }
+
+    fn flow(&self, setting: usize, link: usize, flow: &str) -> Option<&FlowSummary> {
+        self.summaries.get(&(setting, link))?.flows.iter().find(|known| known.flow.name == flow)
+    }
+
+    /// Every cell summed up.
+    pub(crate) fn summaries(&self) -> Vec<Summary> {
+        self.summaries.values().cloned().collect()
+    }
+
+    /// The flows that have this figure; one for all if it belongs to the whole run. A flow with a link of its own says
+    /// nothing about the link under test.
+    pub(crate) fn flows_of(&self, metric: Metric) -> Vec<&str> {
+        let of_run = COSTS.contains(&metric);
+        let own_link = |flow: &String| {
+            let flows =
+                (0..self.settings.len()).flat_map(|s| (0..self.links.len()).map(move |l| (s, l)));
+            let mut known = flows.filter_map(|(s, l)| self.flow(s, l, flow));
+            known.any(|known| known.flow.link.is_some())
+        };
+        let flows = self.flows.iter().filter(|flow| self.has(flow, metric) && !own_link(flow));
+        flows.map(String::as_str).take(if of_run { 1 } else { usize::MAX }).collect()
     }
 
     /// Whether any run has this figure for this flow.
@@ -119,24 +149,24 @@ impl<'a> Grid<'a> {
         self.all_runs().any(|(setting, link, _)| self.spread(setting, link, flow, metric).is_some())
     }
 
-    /// The bound that belongs to a figure, over all runs of a setting.
+    /// The bound that belongs to a figure; of bounds through the losses of a run the median over all runs.
     pub(crate) fn bound(&self, setting: usize, flow: &str, metric: Metric) -> Option<f64> {
-        let results = (0..self.links.len()).flat_map(|link| self.flow_results(setting, link, flow));
-        let ideals: Vec<_> = results.filter_map(|(_, result)| result.ideal).collect();
+        let flows = (0..self.links.len()).filter_map(|link| self.flow(setting, link, flow));
+        let ideals: Vec<_> = flows.map(|flow| flow.ideal).collect();
         let rank = |ranks: Percentiles| match metric {
+            Metric::Mean => ranks.mean_of_delivered,
             Metric::P50 => ranks.p50,
             Metric::P90 => ranks.p90,
             Metric::P99 => ranks.p99,
-            Metric::P999 => ranks.p99_9,
+            Metric::P99_9 => ranks.p99_9,
             Metric::Max => ranks.max,
-            Metric::Mean => ranks.mean_of_delivered,
             _ => None,
         };
         match metric {
             Metric::Goodput => ideals.iter().find_map(|ideal| ideal.capacity_mbps),
             _ => ideals.iter().find_map(|ideal| rank(ideal.closed_form?)).or_else(|| {
-                let of_runs = ideals.iter().filter_map(|ideal| rank(ideal.this_run?));
-                Spread::of(of_runs).map(|spread| spread.median)
+                let of_runs = ideals.iter().filter_map(|ideal| rank(ideal.this_run?)).collect();
+                Spread::of(of_runs).map(|spread| spread.median())
             }),
         }
     }
@@ -168,9 +198,7 @@ impl<'a> Runs<'a> {
     fn add(&mut self, record: &'a Record) {
         match &record.outcome {
             Outcome::Failed(why) => self.failed.push((record, why)),
-            Outcome::Measured(run)
-                if run.forward.emulator_overrun + run.backward.emulator_overrun > 0 =>
-            {
+            Outcome::Measured(run) if summary::is_void(run) => {
                 self.void.push(record);
             }
             Outcome::Measured(run) => {
@@ -190,7 +218,7 @@ fn links(info: &ScenarioInfo, records: &[Record]) -> Vec<Link> {
     let styles = styles(&names);
     let ours = |name: &str| match info.links.iter().find(|link| link.name == name) {
         Some(link) => link.ours,
-        None => name == "arq" || name.starts_with("arq-"),
+        None => summary::is_ours(name),
     };
     names
         .iter()

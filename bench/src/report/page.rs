@@ -103,7 +103,7 @@ fn how_to_read() -> Markup {
                 li { "A message that never came is later than any that did. A rank that falls on one is " em { "lost" } ": it stands at the top of a figure, not outside it." }
                 li { "Each link has one colour and one mark in every figure. Medians are marks, least and greatest of the repeats are whiskers." }
                 li { "\"Ideal ARQ\" is a bound and no link: a selective repeat that learns of each loss one round trip later, whose acknowledgements are never lost and that never queues. Redundancy sent ahead can beat it; retransmission alone cannot." }
-                li { "Worse and better mean more than 5 % apart (for times also more than 0.2 ms) with ranges that do not overlap. Anything less is called level." }
+                li { "Worse and better mean: more than 5 % apart (for times also more than 0.2 ms), and by more than chance. With four repeats a side or more that is the Mann-Whitney test (p below 0.05), with fewer the ranges must not overlap. Anything less is called level. Nothing corrects for the number of comparisons: with hundreds of them some are chance." }
             }
         }
     }
@@ -114,7 +114,7 @@ fn chapter(chapter: &Chapter<'_>, with_words: bool) -> Markup {
     let Chapter { grid, figures, environment } = chapter;
     let info = grid.info;
     html! {
-        section id=(anchor(chapter)) {
+        section.scenario id=(anchor(chapter)) {
             h2 { (info.title) }
             @if !info.question.is_empty() { p.lead { (info.question) } }
             dl {
@@ -133,6 +133,7 @@ fn chapter(chapter: &Chapter<'_>, with_words: bool) -> Markup {
             h3 { "All figures" }
             (tables::results(grid))
             (tables::published(grid))
+            (tables::selective_acknowledgement(grid))
             (tables::failures(grid))
         }
     }

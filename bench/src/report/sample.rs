@@ -31,6 +31,7 @@ pub(crate) struct Sample {
     pub(crate) payloads: Vec<usize>,
     pub(crate) delays: Vec<f64>,
     pub(crate) repeats: u32,
+    pub(crate) rate_mbps: Option<f64>,
     pub(crate) flows: Vec<(&'static str, Pattern)>,
 }
 
@@ -43,6 +44,7 @@ impl Sample {
             payloads: vec![10_000, 100_000],
             delays: vec![0.5, 10.0],
             repeats: 5,
+            rate_mbps: None,
             flows: vec![("data", Pattern::Periodic { rate_hz: 50.0, messages: 500 })],
         }
     }
@@ -87,6 +89,7 @@ impl Sample {
         let mut network = Network::default();
         for wire in [&mut network.forward, &mut network.backward] {
             wire.delay_ms = at.delay_ms;
+            wire.rate_mbps = self.rate_mbps;
             wire.loss = Loss::Random { percent: at.drop * 100.0 };
         }
         Record {

@@ -4,9 +4,11 @@
 use maud::{html, Markup};
 
 use super::grid::Grid;
-use super::metric::Metric;
-use super::units::{Spread, Unit};
+use super::metric::{Metric, Told as _, COSTS, LATENCIES};
+use super::units::{digits, Unit};
 use crate::scenario::{Figure, Published};
+use crate::summary::retransmissions::{self, Row};
+use crate::summary::Spread;
 
 /// A longer table is folded on a screen (never in print).
 const FOLD_ROWS: usize = 40;
@@ -24,7 +26,7 @@ pub(crate) fn results(grid: &Grid<'_>) -> Markup {
                     th scope="col" { "setting" }
                     th scope="col" { "link" }
                     th scope="col" { "runs" }
-                    @for metric in &metrics { th scope="col" title=(metric.title()) { (metric.short()) } }
+                    @for metric in &metrics { th scope="col" title=(metric.title()) { (metric.name()) } }
                 } }
                 @for flow in &flows {
                     @for setting in 0..grid.settings.len() { (setting_rows(grid, setting, flow, &metrics)) }
@@ -40,8 +42,8 @@ pub(crate) fn results(grid: &Grid<'_>) -> Markup {
 
 /// The columns for which any flow has a figure.
 fn columns(grid: &Grid<'_>) -> Vec<Metric> {
-    let others = [Metric::Goodput, Metric::Duration, Metric::Delivered, Metric::Silence];
-    let all = Metric::LATENCIES.into_iter().chain(others).chain(Metric::COSTS);
+    let others = [Metric::Goodput, Metric::Duration, Metric::Share, Metric::Silence];
+    let all = LATENCIES.into_iter().chain(others).chain(COSTS);
     all.filter(|metric| grid.flows.iter().any(|flow| grid.has(flow, *metric))).collect()
 }
 
@@ -62,7 +64,7 @@ fn setting_rows(grid: &Grid<'_>, setting: usize, flow: &str, metrics: &[Metric])
                     td { (runs(grid, setting, *link)) }
                     @for (metric, best) in metrics.iter().zip(&best) {
                         @let spread = grid.spread(setting, *link, flow, *metric);
-                        @let is_best = spread.is_some_and(|spread| Some(spread.median) == *best);
+                        @let is_best = spread.is_some_and(|spread| Some(spread.median()) == *best);
                         td.best[is_best] { (cell(*metric, spread)) }
                     }
                 }
@@ -73,7 +75,7 @@ fn setting_rows(grid: &Grid<'_>, setting: usize, flow: &str, metrics: &[Metric])
                     th scope="row" { "bound" }
                     td {}
                     @for (metric, bound) in metrics.iter().zip(&bound) {
-                        td { @if let Some(bound) = bound { (metric.unit().write(*bound)) } }
+                        td { @if let Some(bound) = bound { (metric.counts().write(*bound)) } }
                     }
                 }
             }
@@ -81,14 +83,14 @@ fn setting_rows(grid: &Grid<'_>, setting: usize, flow: &str, metrics: &[Metric])
     }
 }
 
-fn cell(metric: Metric, spread: Option<Spread>) -> Markup {
+fn cell(metric: Metric, spread: Option<&Spread>) -> Markup {
     html! {
         @match spread {
             None => { "–" }
-            Some(spread) if spread.n < 2 || spread.low == spread.high => { (metric.unit().write(spread.median)) }
+            Some(spread) if spread.min() == spread.max() => { (metric.counts().write(spread.median())) }
             Some(spread) => {
-                (metric.unit().write(spread.median)) " "
-                span.spread { "(" (metric.unit().write(spread.low)) " – " (metric.unit().write(spread.high)) ")" }
+                (metric.counts().write(spread.median())) " "
+                span.spread { "(" (metric.counts().write(spread.min())) " – " (metric.counts().write(spread.max())) ")" }
             }
         }
     }
@@ -97,10 +99,10 @@ fn cell(metric: Metric, spread: Option<Spread>) -> Markup {
 /// The best median, when the links differ at all.
 fn best(grid: &Grid<'_>, setting: usize, flow: &str, metric: Metric) -> Option<f64> {
     let medians = (0..grid.links.len())
-        .filter_map(|link| Some(grid.spread(setting, link, flow, metric)?.median));
-    let all = Spread::of(medians)?;
-    let best = if metric.more_is_better() { all.high } else { all.low };
-    (all.low < all.high && best.is_finite()).then_some(best)
+        .filter_map(|link| Some(grid.spread(setting, link, flow, metric)?.median()));
+    let all = Spread::of(medians.collect())?;
+    let best = if metric.more_is_better() { all.max() } else { all.min() };
+    (all.min() < all.max() && best.is_finite()).then_some(best)
 }
 
 /// How many runs count; failed and void ones are named.
@@ -157,6 +159,37 @@ pub(crate) fn published(grid: &Grid<'_>) -> Markup {
     }
 }
 
+/// The test that the published experiment on selective acknowledgement reported, where its two links were measured.
+pub(crate) fn selective_acknowledgement(grid: &Grid<'_>) -> Markup {
+    let rows = retransmissions::rows(&grid.summaries());
+    if !rows.iter().any(|row| row.with_sack.is_some() && row.without_sack.is_some()) {
+        return html! {};
+    }
+    let mean = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), digits);
+    let setting = |row: &Row| grid.settings.iter().position(|setting| *setting == row.setting);
+    html! {
+        h3 { "Does selective acknowledgement spare retransmissions?" }
+        p { "Means over the repeats, and Welch's t-test of with against without, as the published experiment reported it." }
+        div.scroll tabindex="0" role="region" aria-label="Retransmissions with and without selective acknowledgement" { table {
+            thead { tr {
+                th scope="col" { "setting" } th scope="col" { "with SACK" } th scope="col" { "without" }
+                th scope="col" { "t" } th scope="col" { "degrees of freedom" } th scope="col" { "p" } th scope="col" { "arq" }
+            } }
+            tbody { @for row in &rows {
+                tr {
+                    th scope="row" { @if let Some(setting) = setting(row) { (grid.describe(setting)) } }
+                    td { (mean(row.with_sack)) } td { (mean(row.without_sack)) }
+                    @match &row.test {
+                        Some(test) => { td { (digits(test.t)) } td { (digits(test.degrees)) } td { (digits(test.p_value)) } }
+                        None => { td colspan="3" { "too few repeats to test" } }
+                    }
+                    td { (mean(row.arq)) }
+                }
+            } }
+        } }
+    }
+}
+
 fn published_row(
     grid: &Grid<'_>,
     row: &Published,
@@ -209,7 +242,7 @@ fn known_figure(key: &str) -> Option<(Metric, Unit, &'static str)> {
         "mean_ms" => (Metric::Mean, Unit::Milliseconds, "mean latency"),
         "median_ms" => (Metric::P50, Unit::Milliseconds, "median latency"),
         "max_ms" => (Metric::Max, Unit::Milliseconds, "greatest latency"),
-        "lost_percent" => (Metric::Delivered, Unit::Percent, "messages lost"),
+        "lost_percent" => (Metric::Share, Unit::Percent, "messages lost"),
         "duration_s" => (Metric::Duration, Unit::Seconds, "duration"),
         "retransmissions" => (Metric::Retransmissions, Unit::Number, "packets sent again"),
         _ => return None,
@@ -218,7 +251,8 @@ fn known_figure(key: &str) -> Option<(Metric, Unit, &'static str)> {
 
 fn ours(grid: &Grid<'_>, setting: usize, link: usize, key: &str) -> Option<f64> {
     let (metric, ..) = known_figure(key)?;
-    let value = grid.flows.iter().find_map(|flow| grid.spread(setting, link, flow, metric))?.median;
+    let value =
+        grid.flows.iter().find_map(|flow| grid.spread(setting, link, flow, metric))?.median();
     Some(if key == "lost_percent" { 100.0 - value } else { value })
 }
 
@@ -246,12 +280,12 @@ fn relative(unit: Unit, ours: f64, published: Figure) -> String {
     let difference = ours - published;
     match unit {
         Unit::Percent => {
-            format!("{}{} points", sign(difference), super::units::digits(difference.abs()))
+            format!("{}{} points", sign(difference), digits(difference.abs()))
         }
         _ if published == 0.0 || !ours.is_finite() => "not comparable".to_owned(),
         _ => {
             let percent = 100.0 * difference / published;
-            format!("{}{} %", sign(percent), super::units::digits(percent.abs()))
+            format!("{}{} %", sign(percent), digits(percent.abs()))
         }
     }
 }

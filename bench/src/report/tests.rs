@@ -147,7 +147,8 @@ fn a_scenario_without_an_axis_gets_rows() {
 #[test]
 fn floods_get_goodput_with_its_capacity_and_flows_that_compete_get_fairness() {
     let flood = Pattern::Flood { seconds: 30.0 };
-    let sample = Sample { flows: vec![("first", flood), ("second", flood)], ..small() };
+    let flows = vec![("first", flood), ("second", flood)];
+    let sample = Sample { flows, rate_mbps: Some(100.0), ..small() };
     let scratch = Scratch::new("flood");
     let page = scratch.report(&sample.records(1));
     let figures = scratch.figures();
@@ -169,6 +170,13 @@ fn the_published_figure_stands_beside_ours() {
         .find(|row| row.contains("zenoh tcp (2022)") && row.contains("mean"))
         .unwrap();
     assert!(row.contains("741\u{a0}ms") && row.contains("−99."), "{row}");
+}
+
+#[test]
+fn a_goal_is_drawn_and_told_as_met_or_missed() {
+    let page = Scratch::new("goals").report(&small().records(1)).replace('\u{a0}', " ");
+    assert!(page.contains("goal: by then") && page.contains("data: 99 % within 100 ms"));
+    assert!(page.contains("100 % ✓") && page.contains("% missed"));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! How is a figure written for people?
 
+use crate::summary::Spread;
+
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
@@ -14,6 +16,8 @@ pub(crate) enum Unit {
     MegabitsPerSecond,
     /// Bytes.
     Bytes,
+    /// 2^20 bytes.
+    Mebibytes,
     /// A share of 1.
     Share,
     /// A pure number.
@@ -35,6 +39,7 @@ impl Unit {
             Self::Percent => format!("{} %", percent(value)),
             Self::MegabitsPerSecond => format!("{} Mb/s", digits(value)),
             Self::Bytes => bytes(value),
+            Self::Mebibytes => format!("{} MiB", digits(value)),
             Self::Share => digits(value),
             Self::Number => digits(value),
         };
@@ -50,16 +55,20 @@ impl Unit {
             Self::Milliseconds if value >= 1_000.0 => format!("{} s", plain(value / 1_000.0)),
             Self::Milliseconds => format!("{} ms", plain(value)),
             Self::Bytes => bytes(value),
-            Self::Seconds | Self::MegabitsPerSecond | Self::Number | Self::Share => plain(value),
+            Self::Seconds
+            | Self::MegabitsPerSecond
+            | Self::Number
+            | Self::Share
+            | Self::Mebibytes => plain(value),
             Self::Percent => format!("{} %", plain(value)),
         }
     }
 
     /// Median and range over repeats: `2.4 ms (2.3–2.9)`; without a range when there is but one value.
-    pub(crate) fn write_spread(self, spread: Spread) -> String {
-        let median = self.write(spread.median);
-        let (low, high) = (self.write(spread.low), self.write(spread.high));
-        if spread.n < 2 || low == high {
+    pub(crate) fn write_spread(self, spread: &Spread) -> String {
+        let median = self.write(spread.median());
+        let (low, high) = (self.write(spread.min()), self.write(spread.max()));
+        if low == high {
             return median;
         }
         let low = match (low.rsplit_once(NO_BREAK), high.rsplit_once(NO_BREAK)) {
@@ -72,36 +81,6 @@ impl Unit {
 
 /// A number and its unit stay on one line.
 const NO_BREAK: &str = "\u{a0}";
-
-/// A figure over the repeats of a cell; infinity stands for a lost rank.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Spread {
-    /// The middle one, or the mean of the two middle ones.
-    pub(crate) median: f64,
-    /// The least.
-    pub(crate) low: f64,
-    /// The greatest.
-    pub(crate) high: f64,
-    /// How many.
-    pub(crate) n: usize,
-}
-
-impl Spread {
-    /// `None` of nothing.
-    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let mut values: Vec<f64> = values.into_iter().filter(|value| !value.is_nan()).collect();
-        values.sort_by(f64::total_cmp);
-        let (low, high) = (*values.first()?, *values.last()?);
-        let (below, above) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
-        let median = if below == above { below } else { (below + above) / 2.0 };
-        Some(Self { median, low, high, n: values.len() })
-    }
-
-    /// Whether the two ranges have a value in common.
-    pub(crate) fn overlaps(&self, other: &Self) -> bool {
-        self.low <= other.high && other.low <= self.high
-    }
-}
 
 /// Three significant digits, never in powers of ten; thousands set apart.
 pub(crate) fn digits(value: f64) -> String {
@@ -121,7 +100,7 @@ fn percent(value: f64) -> String {
         100.0 | 0.0 => format!("{value:.0}"),
         _ if value > 99.99 && value < 100.0 => "> 99.99".to_owned(),
         _ if value > 0.0 && value < 0.01 => "< 0.01".to_owned(),
-        _ if value >= 99.0 && value < 100.0 => format!("{value:.2}"),
+        _ if (99.0..100.0).contains(&value) => format!("{value:.2}"),
         _ => digits(value),
     }
 }
@@ -211,18 +190,13 @@ mod tests {
     }
 
     #[test]
-    fn a_spread_keeps_lost_ranks() {
-        let spread = Spread::of([3.0, f64::INFINITY, 1.0]).unwrap();
-        assert_eq!(
-            (spread.median, spread.low, spread.high, spread.n),
-            (3.0, 1.0, f64::INFINITY, 3)
-        );
-        assert_eq!(Spread::of([f64::INFINITY, 1.0]).unwrap().median, f64::INFINITY);
-        assert_eq!(Spread::of([]), None);
-        let written = |spread| spaced(Unit::Milliseconds.write_spread(spread));
-        assert_eq!(written(spread), "3.00 ms (1.00 ms–lost)");
-        assert_eq!(written(Spread::of([1.0, 2.0]).unwrap()), "1.50 ms (1.00–2.00 ms)");
-        assert_eq!(written(Spread::of([1.0]).unwrap()), "1.00 ms");
-        assert_eq!(written(Spread::of([1.0, 1.0]).unwrap()), "1.00 ms");
+    fn a_spread_tells_its_range_and_its_lost_ranks() {
+        let written = |values: &[f64]| {
+            spaced(Unit::Milliseconds.write_spread(&Spread::of(values.to_vec()).unwrap()))
+        };
+        assert_eq!(written(&[3.0, f64::INFINITY, 1.0]), "3.00 ms (1.00 ms–lost)");
+        assert_eq!(written(&[1.0, 2.0]), "1.50 ms (1.00–2.00 ms)");
+        assert_eq!(written(&[1.0, 1.0]), "1.00 ms");
+        assert_eq!(written(&[1.0]), "1.00 ms");
     }
 }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! Where does `arq/` lose, where is it level, where does it win?
 //!
-//! In each setting and flow our link is compared with the best of the others, figure by figure. "Worse" and "better"
-//! need a difference of more than 5 % (for latencies also 0.2 ms) and ranges over the repeats that do not overlap;
-//! anything less is level. Costs are compared only with links that delivered about as much, since a link that
-//! delivers nothing is cheap.
+//! What counts as a loss is decided by [`summary::defeats`], for the terminal and the report alike, against every other
+//! link. A win must hold by the same measure against the best of them; what is neither is level.
 
-use super::grid::Grid;
+use std::cmp::Ordering;
+
+use super::grid::{Grid, Link};
 use super::metric::Metric;
-use super::units::Spread;
+use crate::summary::significance::mann_whitney;
+use crate::summary::{self, Defeat, Loss, Spread};
 
-/// One figure of ours beside the best of the others.
+/// One figure of ours beside that of another link.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Comparison {
     /// The figure.
@@ -21,12 +22,14 @@ pub(crate) struct Comparison {
     pub(crate) flow: String,
     /// Our figure.
     pub(crate) ours: Spread,
-    /// The best other link's name.
+    /// The best other link; where we lose, the best of those that beat us.
     pub(crate) rival: String,
     /// Its figure.
     pub(crate) theirs: Spread,
     /// Who is better.
     pub(crate) standing: Standing,
+    /// Per cent of the messages that the rival delivered and we did, where it delivered fewer.
+    pub(crate) rival_delivers_less: Option<(f64, f64)>,
 }
 
 /// How ours stands.
@@ -36,35 +39,21 @@ pub(crate) enum Standing {
     Worse,
     /// Neither is.
     Level,
-    /// Ours is better, beyond noise.
+    /// Ours is better than all, beyond noise.
     Better,
 }
 
 impl Comparison {
     /// How many times worse the worse one is; infinite beside a lost rank.
     pub(crate) fn ratio(&self) -> f64 {
-        let (ours, theirs) = (self.ours.median, self.theirs.median);
+        let (ours, theirs) = (self.ours.median(), self.theirs.median());
         let (more, less) = if ours > theirs { (ours, theirs) } else { (theirs, ours) };
-        if less > 0.0 {
-            more / less
-        } else {
-            f64::INFINITY
+        match less > 0.0 {
+            true => more / less,
+            false => f64::INFINITY,
         }
     }
 }
-
-/// The figures that are compared.
-const COMPARED: [Metric; 9] = [
-    Metric::P50,
-    Metric::P99,
-    Metric::Delivered,
-    Metric::Silence,
-    Metric::Goodput,
-    Metric::Duration,
-    Metric::Overhead,
-    Metric::CpuPerGb,
-    Metric::PeakMemory,
-];
 
 /// The link that stands for us: `arq` as it comes, else the first of ours.
 pub(crate) fn our_link(grid: &Grid<'_>) -> Option<usize> {
@@ -72,23 +61,23 @@ pub(crate) fn our_link(grid: &Grid<'_>) -> Option<usize> {
     plain.or_else(|| grid.links.iter().position(|link| link.ours))
 }
 
-/// Every comparison that the records allow, the worst for us first.
+/// Every comparison that the records allow: losses first, each kind with the widest distance first. Mean latency is
+/// left out: it is of the delivered only, and so favours who loses what is late.
 pub(crate) fn comparisons(grid: &Grid<'_>) -> Vec<Comparison> {
     let Some(us) = our_link(grid) else { return Vec::new() };
+    let name = &grid.links[us].name;
+    let mut defeats = summary::defeats(&grid.summaries());
+    defeats.retain(|defeat| defeat.ours == *name);
     let mut all = Vec::new();
-    for metric in COMPARED {
-        let of_run = Metric::COSTS.contains(&metric);
-        for flow in grid.flows.iter().take(if of_run { 1 } else { usize::MAX }) {
-            let each = (0..grid.settings.len())
-                .filter_map(|setting| compare(grid, us, setting, flow, metric));
-            all.extend(each);
+    for metric in Metric::ALL.into_iter().filter(|metric| *metric != Metric::Mean) {
+        for flow in grid.flows_of(metric) {
+            let settings = 0..grid.settings.len();
+            all.extend(
+                settings.filter_map(|setting| compare(grid, us, setting, flow, metric, &defeats)),
+            );
         }
     }
-    all.sort_by(|a, b| {
-        (a.standing, b.ratio())
-            .partial_cmp(&(b.standing, a.ratio()))
-            .unwrap_or(std::cmp::Ordering::Equal)
-    });
+    all.sort_by(|a, b| a.standing.cmp(&b.standing).then(b.ratio().total_cmp(&a.ratio())));
     all
 }
 
@@ -98,59 +87,111 @@ fn compare(
     setting: usize,
     flow: &str,
     metric: Metric,
+    defeats: &[Defeat],
 ) -> Option<Comparison> {
-    let ours = grid.spread(setting, us, flow, metric)?;
-    let share = |link| {
-        grid.spread(setting, link, flow, Metric::Delivered).map_or(100.0, |spread| spread.median)
+    let ours = grid.spread(setting, us, flow, metric)?.clone();
+    let against = |(link, other): (usize, &Link)| {
+        let theirs = grid.spread(setting, link, flow, metric)?.clone();
+        let defeat = defeat_by(grid, setting, flow, metric, &other.name, defeats);
+        let standing = match (defeat, beats(metric, &ours, &theirs)) {
+            (Some(_), _) => Standing::Worse,
+            (None, true) => Standing::Better,
+            (None, false) => Standing::Level,
+        };
+        Some(Comparison {
+            metric,
+            setting,
+            flow: flow.to_owned(),
+            ours: ours.clone(),
+            rival: other.name.clone(),
+            theirs,
+            standing,
+            rival_delivers_less: defeat.flatten(),
+        })
     };
-    let comparable =
-        |link: &usize| !Metric::COSTS.contains(&metric) || share(*link) >= 0.95 * share(us);
-    let others = (0..grid.links.len()).filter(|link| !grid.links[*link].ours).filter(comparable);
-    let figures = others.filter_map(|link| Some((link, grid.spread(setting, link, flow, metric)?)));
-    let sign = if metric.more_is_better() { -1.0 } else { 1.0 };
-    let (rival, theirs) =
-        figures.min_by(|(_, a), (_, b)| (sign * a.median).total_cmp(&(sign * b.median)))?;
-    let standing = standing(metric, ours, theirs);
-    let (flow, rival) = (flow.to_owned(), grid.links[rival].name.clone());
-    Some(Comparison { metric, setting, flow, ours, rival, theirs, standing })
+    let others = grid.links.iter().enumerate().filter(|(_, link)| !link.ours);
+    others
+        .filter_map(against)
+        .min_by(|a, b| strength(a).partial_cmp(&strength(b)).unwrap_or(Ordering::Equal))
 }
 
-fn standing(metric: Metric, ours: Spread, theirs: Spread) -> Standing {
-    let slack = if metric.unit() == super::units::Unit::Milliseconds { 0.2 } else { 0.0 };
-    let beyond = |more: f64, less: f64| more > less * 1.05 + slack;
-    let noisy = ours.n > 1 && theirs.n > 1 && ours.overlaps(&theirs);
-    let (ours_less, ours_more) =
-        (beyond(theirs.median, ours.median), beyond(ours.median, theirs.median));
-    match (noisy, ours_less, ours_more) {
-        (true, ..) | (_, false, false) => Standing::Level,
-        (_, less, _) if less != metric.more_is_better() => Standing::Better,
-        _ => Standing::Worse,
+/// The strongest rival has the least: one that beats us, and not by delivering less, with the best figure.
+fn strength(against: &Comparison) -> (Standing, bool, f64) {
+    let delivers_less = against.rival_delivers_less.is_some();
+    (against.standing, delivers_less, sign(against.metric) * against.theirs.median())
+}
+
+/// Whether this link beats us here; inside, what it delivers where that is less.
+fn defeat_by(
+    grid: &Grid<'_>,
+    setting: usize,
+    flow: &str,
+    metric: Metric,
+    rival: &str,
+    defeats: &[Defeat],
+) -> Option<Option<(f64, f64)>> {
+    let here = |defeat: &&Defeat| defeat.rival == rival && defeat.setting == grid.settings[setting];
+    defeats.iter().filter(here).find_map(|defeat| match &defeat.loss {
+        Loss::Figure { figure, flow: of, they_deliver_less, .. }
+            if *figure == metric && of.as_deref().is_none_or(|of| of == flow) =>
+        {
+            Some(*they_deliver_less)
+        }
+        Loss::Figure { .. } | Loss::CouldNotRun { .. } => None,
+    })
+}
+
+fn sign(metric: Metric) -> f64 {
+    if metric.more_is_better() {
+        -1.0
+    } else {
+        1.0
     }
+}
+
+/// Whether `ours` is better by more than 5 % and the figure's noise, and by more than chance: Mann-Whitney below 0.05
+/// from four repeats on, with fewer by ranges that do not overlap.
+fn beats(metric: Metric, ours: &Spread, theirs: &Spread) -> bool {
+    let (less, more) = match metric.more_is_better() {
+        true => (theirs.median(), ours.median()),
+        false => (ours.median(), theirs.median()),
+    };
+    let apart = ours.min() > theirs.max() || ours.max() < theirs.min();
+    let repeats = ours.values().len().min(theirs.values().len());
+    let beyond_chance = match repeats {
+        0..4 => apart,
+        _ => mann_whitney(ours.values(), theirs.values()).is_some_and(|p| p < 0.05),
+    };
+    less.is_finite() && more > less * 1.05 + metric.noise() && beyond_chance
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn spread(values: &[f64]) -> Spread {
-        Spread::of(values.iter().copied()).unwrap()
+    fn beats(metric: Metric, ours: &[f64], theirs: &[f64]) -> bool {
+        let spread = |values: &[f64]| Spread::of(values.to_vec()).unwrap();
+        super::beats(metric, &spread(ours), &spread(theirs))
     }
 
     #[test]
-    fn noise_is_level_and_a_lost_rank_is_worst() {
-        let p99 =
-            |ours: &[f64], theirs: &[f64]| standing(Metric::P99, spread(ours), spread(theirs));
-        assert_eq!(p99(&[1.0, 1.0], &[2.0, 2.1]), Standing::Better);
-        assert_eq!(p99(&[2.0, 2.1], &[1.0, 1.0]), Standing::Worse);
-        assert_eq!(p99(&[1.0, 3.0], &[2.5, 4.0]), Standing::Level);
-        assert_eq!(p99(&[1.0, 1.0], &[1.1, 1.15]), Standing::Level);
-        assert_eq!(p99(&[f64::INFINITY], &[9_000.0]), Standing::Worse);
-        assert_eq!(p99(&[f64::INFINITY], &[f64::INFINITY]), Standing::Level);
+    fn noise_is_no_win_and_a_lost_rank_is_worst() {
+        assert!(beats(Metric::P99, &[1.0, 1.0], &[2.0, 2.1]));
+        assert!(!beats(Metric::P99, &[2.0, 2.1], &[1.0, 1.0]));
+        assert!(!beats(Metric::P99, &[1.0, 3.0], &[2.5, 4.0]), "the ranges overlap");
+        assert!(!beats(Metric::P99, &[1.0, 1.0], &[1.1, 1.15]), "below the noise");
+        assert!(beats(Metric::P99, &[9_000.0], &[f64::INFINITY]));
+        assert!(!beats(Metric::P99, &[f64::INFINITY], &[f64::INFINITY]));
+        assert!(beats(Metric::P99, &[1.0, 1.1, 1.2, 9.0, 1.0], &[8.0, 9.1, 9.2, 9.3, 9.5]));
+        assert!(
+            !beats(Metric::P99, &[1.0, 1.1, 1.2, 9.0], &[8.0, 8.1, 8.2, 8.3]),
+            "chance could do this"
+        );
     }
 
     #[test]
     fn more_goodput_is_better() {
-        assert_eq!(standing(Metric::Goodput, spread(&[90.0]), spread(&[3.0])), Standing::Better);
-        assert_eq!(standing(Metric::Delivered, spread(&[90.0]), spread(&[100.0])), Standing::Worse);
+        assert!(beats(Metric::Goodput, &[90.0], &[3.0]));
+        assert!(!beats(Metric::Share, &[90.0], &[100.0]));
     }
 }

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use maud::{html, Markup};
 
 use super::grid::Grid;
-use super::metric::Metric;
-use super::units::digits;
+use super::metric::{Metric, Told as _, COSTS};
+use super::units::{digits, Unit};
 use super::verdict::{comparisons, our_link, Comparison, Standing};
 use crate::scenario::wire::Loss;
 
@@ -29,7 +29,7 @@ pub(crate) fn verdict(grid: &Grid<'_>) -> Markup {
         all.iter().filter(|comparison| comparison.standing == standing).collect::<Vec<_>>()
     };
     let (worse, level, better) = (of(Standing::Worse), of(Standing::Level), of(Standing::Better));
-    let one_repeat = all.iter().all(|comparison| comparison.ours.n < 2);
+    let one_repeat = all.iter().all(|comparison| comparison.ours.values().len() < 2);
     html! {
         @if one_repeat {
             p.warning { "Each cell was run once. Without repeats there is no telling noise from difference: read what follows as hints." }
@@ -102,12 +102,9 @@ fn losses(grid: &Grid<'_>, comparisons: &[&Comparison]) -> Markup {
 /// "10 KB, 0 % lost: p99 is 1.9 ms over arq, 1.2 ms over tcp-bbr (1.6 times)."
 fn sentence(grid: &Grid<'_>, comparison: &Comparison) -> String {
     let Comparison { metric, ours, rival, theirs, .. } = comparison;
-    let unit = metric.unit();
-    let flow = if grid.flows.len() > 1 && !Metric::COSTS.contains(metric) {
-        comparison.flow.as_str()
-    } else {
-        ""
-    };
+    let unit = metric.counts();
+    let flow =
+        if grid.flows.len() > 1 && !COSTS.contains(metric) { comparison.flow.as_str() } else { "" };
     let setting = grid.describe(comparison.setting);
     let place: Vec<&str> =
         [flow, setting.as_str()].into_iter().filter(|part| !part.is_empty()).collect();
@@ -116,8 +113,15 @@ fn sentence(grid: &Grid<'_>, comparison: &Comparison) -> String {
         _ => String::new(),
     };
     let us = our_link(grid).map_or("ours", |us| grid.links[us].name.as_str());
-    let (ours, theirs) = (unit.write_spread(*ours), unit.write_spread(*theirs));
-    format!("{}{ours} over {us}, {theirs} over {rival}{times}", prefix(&place.join(", ")))
+    let (ours, theirs) = (unit.write_spread(ours), unit.write_spread(theirs));
+    let less = match comparison.rival_delivers_less {
+        Some((they, we)) => {
+            let share = |value| Unit::Percent.write(value);
+            format!("; but {rival} delivers {} and {us} {}", share(they), share(we))
+        }
+        None => String::new(),
+    };
+    format!("{}{ours} over {us}, {theirs} over {rival}{times}{less}", prefix(&place.join(", ")))
 }
 
 fn prefix(place: &str) -> String {

@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! How are latencies distributed: what share came within a time, and how heavy is the tail?
 
-use super::{chosen_settings, flows_with, legend, panel_title, MOST_PANELS};
+use super::{chosen_settings, legend, panel_title, MOST_PANELS};
 use crate::report::grid::Grid;
 use crate::report::metric::Metric;
-use crate::report::plot::figure::Figure;
+use crate::report::plot::figure::{bound, Figure};
 use crate::report::plot::scale::Scale;
 use crate::report::plot::{Axis, Line, Marks, Panel, Point, Series};
 use crate::report::units::Unit;
 
 /// Points of a curve: so many evenly over the messages and as many towards the tail.
 const POINTS: usize = 150;
+
+/// What a pair of panels shows.
+struct Cell {
+    title: String,
+    goals_ms: Vec<f64>,
+    /// For each link.
+    samples: Vec<Sample>,
+}
 
 /// The messages of all repeats of a link in one setting.
 struct Sample {
@@ -22,24 +30,28 @@ struct Sample {
 
 pub(super) fn figures(grid: &Grid<'_>) -> Option<Figure> {
     let mut cells = Vec::new();
-    for flow in flows_with(grid, Metric::P50) {
+    for flow in grid.flows_of(Metric::P50) {
         for setting in chosen_settings(grid) {
             let samples: Vec<_> =
                 (0..grid.links.len()).map(|link| sample(grid, setting, link, flow)).collect();
             if samples.iter().any(|sample| !sample.latencies_ms.is_empty()) {
-                cells.push((panel_title(grid, &grid.describe(setting), flow), samples));
+                let title = panel_title(grid, &grid.describe(setting), flow);
+                cells.push(Cell { title, goals_ms: goals_ms(grid, flow), samples });
             }
         }
     }
     cells.truncate(MOST_PANELS / 2);
-    let all: Vec<&Sample> = cells.iter().flat_map(|(_, samples)| samples).collect();
+    let all: Vec<&Sample> = cells.iter().flat_map(|cell| &cell.samples).collect();
     let ends =
         all.iter().flat_map(|sample| [sample.latencies_ms.first(), sample.latencies_ms.last()]);
-    let x = Scale::log_around(ends.flatten().copied(), 1.0);
+    let goals = || cells.iter().flat_map(|cell| &cell.goals_ms);
+    let x = Scale::log_around(ends.flatten().chain(goals()).copied(), 1.0);
     let most = all.iter().map(|sample| sample.offered).max()?;
-    let panels = cells.iter().flat_map(|(title, samples)| {
-        [within(grid, title, samples, x), later(grid, title, samples, x, most)]
-    });
+    let panels = cells.iter().flat_map(|cell| [within(grid, cell, x), later(grid, cell, x, most)]);
+    let mut entries = legend(&grid.links, Line::Solid);
+    if goals().next().is_some() {
+        entries.push(bound("goal: by then"));
+    }
     Some(Figure {
         id: "distribution".to_owned(),
         title: "Distribution of latency".to_owned(),
@@ -49,7 +61,7 @@ pub(super) fn figures(grid: &Grid<'_>) -> Option<Figure> {
             .to_owned(),
         origin: String::new(),
         alt: "Cumulative distribution of latency and its tail for each link; the percentiles are in the table.".into(),
-        legend: legend(&grid.links, Line::Solid),
+        legend: entries,
         panels: panels.collect(),
         paired: true,
     })
@@ -65,7 +77,7 @@ fn sample(grid: &Grid<'_>, setting: usize, link: usize, flow: &str) -> Sample {
     Sample { latencies_ms, offered: messages.len() }
 }
 
-fn within(grid: &Grid<'_>, title: &str, samples: &[Sample], x: Scale) -> Panel {
+fn within(grid: &Grid<'_>, cell: &Cell, x: Scale) -> Panel {
     let scale = Scale::Linear { from: 0.0, to: 100.0 };
     let y = Axis {
         label: "arrived within".into(),
@@ -74,10 +86,10 @@ fn within(grid: &Grid<'_>, title: &str, samples: &[Sample], x: Scale) -> Panel {
         lost: None,
     };
     let share = |sample: &Sample, i: usize| 100.0 * (i + 1) as f64 / sample.offered as f64;
-    panel(grid, format!("arrived: {title}"), samples, x, y, share)
+    panel(grid, "arrived", cell, x, y, share)
 }
 
-fn later(grid: &Grid<'_>, title: &str, samples: &[Sample], x: Scale, most: usize) -> Panel {
+fn later(grid: &Grid<'_>, cell: &Cell, x: Scale, most: usize) -> Panel {
     let scale = Scale::Log { from: 0.9 / most as f64, to: 1.0 };
     let mut y = Axis {
         label: "share later than".into(),
@@ -97,20 +109,18 @@ fn later(grid: &Grid<'_>, title: &str, samples: &[Sample], x: Scale, most: usize
             behind as f64 / sample.offered as f64
         }
     };
-    panel(grid, format!("tail: {title}"), samples, x, y, share)
+    panel(grid, "tail", cell, x, y, share)
 }
 
 fn panel(
     grid: &Grid<'_>,
-    title: String,
-    samples: &[Sample],
+    what: &str,
+    cell: &Cell,
     x: Scale,
     y: Axis,
     share: impl Fn(&Sample, usize) -> f64,
 ) -> Panel {
-    let end = match x {
-        Scale::Linear { to, .. } | Scale::Log { to, .. } => to,
-    };
+    let (Scale::Linear { to: end, .. } | Scale::Log { to: end, .. }) = x;
     let curve = |sample: &Sample| {
         let at = |i: usize| Point::at(sample.latencies_ms[i], share(sample, i));
         let mut points: Vec<Point> = ranks(sample.latencies_ms.len()).into_iter().map(at).collect();
@@ -121,7 +131,7 @@ fn panel(
         points
     };
     let series =
-        grid.links.iter().zip(samples).filter(|(_, sample)| !sample.latencies_ms.is_empty());
+        grid.links.iter().zip(&cell.samples).filter(|(_, sample)| !sample.latencies_ms.is_empty());
     let series = series.map(|(link, sample)| Series {
         name: link.name.clone(),
         style: link.style,
@@ -129,9 +139,33 @@ fn panel(
         marks: Marks::Some(8),
         points: curve(sample),
     });
+    let goals = cell.goals_ms.iter().map(|goal| goal_line(*goal, y.scale));
+    let series = goals.chain(series).collect();
+    let title = match cell.title.as_str() {
+        "" => what.to_owned(),
+        title => format!("{what}: {title}"),
+    };
     let x =
         Axis { label: "latency".into(), scale: x, ticks: x.ticks(Unit::Milliseconds), lost: None };
-    Panel { title, x, y, series: series.collect(), end_labels: false }
+    Panel { title, x, y, series, end_labels: false }
+}
+
+/// The times within which the application needs the messages of a flow.
+fn goals_ms(grid: &Grid<'_>, flow: &str) -> Vec<f64> {
+    let of_flow = grid.info.goals.iter().filter(|goal| goal.flow == flow);
+    of_flow.filter_map(|goal| goal.within_ms).collect()
+}
+
+fn goal_line(goal_ms: f64, y: Scale) -> Series {
+    let (Scale::Linear { from, to } | Scale::Log { from, to }) = y;
+    let entry = bound("goal");
+    Series {
+        name: entry.name,
+        style: entry.style,
+        line: Line::Dotted,
+        marks: Marks::None,
+        points: vec![Point::at(goal_ms, from), Point::at(goal_ms, to)],
+    }
 }
 
 /// Which of `count` sorted values to draw: evenly over all, and denser towards the last.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! How do flows share a bottleneck over time?
 
-use super::{legend, panel_title, typical_setting};
+use super::{legend, typical_setting};
 use crate::record::FlowResult;
 use crate::report::grid::{Grid, Link};
 use crate::report::plot::figure::{Entry, Figure};
@@ -33,7 +33,7 @@ pub(super) fn figures(grid: &Grid<'_>) -> Vec<Figure> {
     }
     let where_ = grid.describe(setting);
     let words = if where_.is_empty() { String::new() } else { format!(" ({where_})") };
-    vec![throughput(grid, &races, &words), jain(grid, &races, &words)]
+    vec![throughput(grid, &races, &words), jain(&races, &words)]
 }
 
 /// The first run with two or more flows that want all they can get.
@@ -60,7 +60,7 @@ fn throughput(grid: &Grid<'_>, races: &[Race<'_>], words: &str) -> Figure {
         .flat_map(|flow| rates(flow).into_iter().map(|(_, rate)| rate));
     let y = Scale::linear_from_zero(all_rates);
     let panel = |race: &Race<'_>| Panel {
-        title: panel_title(grid, &race.link.name, ""),
+        title: race.link.name.clone(),
         x: x.clone(),
         y: Axis {
             label: "throughput, Mb/s".into(),
@@ -98,7 +98,7 @@ fn throughput(grid: &Grid<'_>, races: &[Race<'_>], words: &str) -> Figure {
     }
 }
 
-fn jain(grid: &Grid<'_>, races: &[Race<'_>], words: &str) -> Figure {
+fn jain(races: &[Race<'_>], words: &str) -> Figure {
     let (x, _) = time_axis(races);
     let scale = Scale::Linear { from: 0.0, to: 1.0 };
     let series = races.iter().map(|race| Series {
@@ -122,7 +122,7 @@ fn jain(grid: &Grid<'_>, races: &[Race<'_>], words: &str) -> Figure {
         alt: "Jain's fairness index over time for each link.".into(),
         legend: legend(races.iter().map(|race| race.link), Line::Solid),
         panels: vec![Panel {
-            title: panel_title(grid, "all flows that are running", ""),
+            title: "all flows that are running".to_owned(),
             x,
             y: Axis { label: "Jain's index".into(), scale, ticks: scale.ticks(Unit::Number), lost: None },
             series,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! How much was in flight over time, and how wide was the window?
 
-use super::{chosen_settings, panel_title, MOST_PANELS};
+use super::{chosen_settings, MOST_PANELS};
 use crate::record::InFlight;
 use crate::report::grid::{Grid, Link};
 use crate::report::plot::figure::{Entry, Figure};
@@ -20,7 +20,7 @@ pub(super) fn figures(grid: &Grid<'_>) -> Option<Figure> {
             let first = grid.runs(setting, i).and_then(|runs| runs.measured.first());
             let Some((_, run)) = first.filter(|(_, run)| run.in_flight.len() > 1) else { continue };
             traces.push((
-                panel_title(grid, &format!("{} {}", link.name, grid.describe(setting)), ""),
+                [link.name.clone(), grid.describe(setting)].join(", "),
                 link,
                 &run.in_flight,
             ));
@@ -35,7 +35,7 @@ pub(super) fn figures(grid: &Grid<'_>) -> Option<Figure> {
     let panel = |(title, link, trace): &(String, &Link, &[InFlight])| {
         let y = Scale::linear_from_zero(trace.iter().map(greatest));
         Panel {
-            title: title.trim().to_owned(),
+            title: title.trim_end_matches(", ").to_owned(),
             x: Axis {
                 label: "time, s".into(),
                 scale: x,

@@ -10,7 +10,6 @@ mod timeline;
 
 use super::axis::Axis;
 use super::grid::{Grid, Link};
-use super::metric::Metric;
 use super::plot::figure::{Entry, Figure};
 use super::plot::Line;
 
@@ -87,11 +86,6 @@ pub(crate) fn panel_title(grid: &Grid<'_>, setting: &str, flow: &str) -> String 
     let flow = if grid.flows.len() > 1 { flow } else { "" };
     let parts: Vec<_> = [flow, setting].into_iter().filter(|part| !part.is_empty()).collect();
     parts.join(", ")
-}
-
-/// The flows for which this figure was measured.
-pub(crate) fn flows_with<'g>(grid: &'g Grid<'_>, metric: Metric) -> Vec<&'g str> {
-    grid.flows.iter().map(String::as_str).filter(|flow| grid.has(flow, metric)).collect()
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! How do links compare where nothing runs along an axis: one row for each link?
 
-use super::{evenly, flows_with, panel_title, MOST_PANELS};
+use super::{evenly, panel_title, MOST_PANELS};
 use crate::report::grid::Grid;
-use crate::report::metric::Metric;
+use crate::report::metric::{Metric, Told as _};
 use crate::report::plot::figure::{Entry, Figure};
 use crate::report::plot::scale::{Scale, Tick};
 use crate::report::plot::{Axis, Line, Marks, Panel, Point, Series};
@@ -16,8 +16,8 @@ pub(super) fn figures(grid: &Grid<'_>) -> Vec<Figure> {
     let single = [
         ("goodput", "Goodput", Metric::Goodput),
         ("duration", "Time until all had arrived", Metric::Duration),
-        ("delivered", "Share delivered", Metric::Delivered),
-        ("overhead", "Bytes on the wire per byte delivered", Metric::Overhead),
+        ("delivered", "Share delivered", Metric::Share),
+        ("overhead", "Bytes on the wire per byte delivered", Metric::WireBytes),
         ("cpu", "CPU seconds per GB delivered", Metric::CpuPerGb),
     ];
     let others = single
@@ -27,9 +27,8 @@ pub(super) fn figures(grid: &Grid<'_>) -> Vec<Figure> {
 }
 
 fn figure(grid: &Grid<'_>, id: &str, title: &str, metrics: &[Metric]) -> Option<Figure> {
-    let of_run = Metric::COSTS.contains(&metrics[0]);
     let mut cells: Vec<(usize, &str)> = Vec::new();
-    for flow in flows_with(grid, metrics[0]).into_iter().take(if of_run { 1 } else { usize::MAX }) {
+    for flow in grid.flows_of(metrics[0]) {
         cells.extend((0..grid.settings.len()).map(|setting| (setting, flow)));
     }
     let all = cells.len();
@@ -37,7 +36,7 @@ fn figure(grid: &Grid<'_>, id: &str, title: &str, metrics: &[Metric]) -> Option<
     let values: Vec<f64> =
         cells.iter().flat_map(|(setting, flow)| values(grid, *setting, flow, metrics)).collect();
     if values.is_empty()
-        || (metrics == [Metric::Delivered] && values.iter().all(|value| *value == 100.0))
+        || (metrics == [Metric::Share] && values.iter().all(|value| *value == 100.0))
     {
         return None;
     }
@@ -68,7 +67,7 @@ fn values(grid: &Grid<'_>, setting: usize, flow: &str, metrics: &[Metric]) -> Ve
     let links = 0..grid.links.len();
     let of_link =
         |link| metrics.iter().filter_map(move |metric| grid.spread(setting, link, flow, *metric));
-    links.flat_map(of_link).map(|spread| spread.median).collect()
+    links.flat_map(of_link).map(|spread| spread.median()).collect()
 }
 
 fn panel(grid: &Grid<'_>, setting: usize, flow: &str, metrics: &[Metric], x: &Axis) -> Panel {
@@ -91,10 +90,10 @@ fn panel(grid: &Grid<'_>, setting: usize, flow: &str, metrics: &[Metric], x: &Ax
                 let tip = format!(
                     "{}: {} {}",
                     link.name,
-                    metric.short(),
-                    metric.unit().write_spread(spread)
+                    metric.name(),
+                    metric.counts().write_spread(spread)
                 );
-                Some((m, Point { x: spread.median, y: height(i), range: None, tip }))
+                Some((m, Point { x: spread.median(), y: height(i), range: None, tip }))
             })
             .collect();
         let line = points.iter().map(|(_, point)| point.clone()).collect();
@@ -137,22 +136,22 @@ fn legend(metrics: &[Metric]) -> Vec<Entry> {
 }
 
 fn x_axis(metric: Metric, values: &[f64]) -> Axis {
-    let scale = match metric.unit() {
+    let scale = match metric.counts() {
         Unit::Percent => Scale::Linear { from: 0.0, to: 100.0 },
         Unit::MegabitsPerSecond => Scale::linear_from_zero(values.iter().copied()),
         _ => Scale::log_around(values.iter().copied(), 1.0),
     };
-    let beyond = match metric.unit() {
+    let beyond = match metric.counts() {
         Unit::Milliseconds => "lost",
         Unit::Seconds => "never",
         _ => "none",
     };
     let lost = values.iter().any(|value| value.is_infinite()).then_some(beyond);
-    let label = match metric.unit() {
+    let label = match metric.counts() {
         Unit::Milliseconds => "latency".to_owned(),
         Unit::MegabitsPerSecond => format!("{}, Mb/s", metric.title()),
         Unit::Seconds => format!("{}, s", metric.title()),
         _ => metric.title().to_owned(),
     };
-    Axis { label, scale, ticks: scale.ticks(metric.unit()), lost }
+    Axis { label, scale, ticks: scale.ticks(metric.counts()), lost }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! How does each figure change along an axis: latency against loss, payload against latency, goodput against loss?
 
-use super::{evenly, flows_with, legend, main_axis, panel_title, MOST_PANELS};
+use super::{evenly, legend, main_axis, panel_title, MOST_PANELS};
 use crate::report::axis::Axis;
 use crate::report::grid::{Grid, Link};
-use crate::report::metric::Metric;
+use crate::report::metric::{Metric, Told as _};
 use crate::report::plot::figure::{bound, Figure};
 use crate::report::plot::scale::{Scale, Tick};
 use crate::report::plot::{Axis as PlotAxis, Line, Marks, Panel, Point, Series};
@@ -57,14 +57,14 @@ const PLANS: [Plan; 8] = [
     Plan {
         id: "delivered",
         title: "Share delivered",
-        metrics: &[Metric::Delivered],
+        metrics: &[Metric::Share],
         scale: Fit::All,
         bound: None,
     },
     Plan {
         id: "overhead",
         title: "Bytes on the wire",
-        metrics: &[Metric::Overhead],
+        metrics: &[Metric::WireBytes],
         scale: Fit::Either,
         bound: None,
     },
@@ -138,7 +138,7 @@ fn figure(grid: &Grid<'_>, axis: &Axis, plan: &Plan) -> Option<Figure> {
 /// For each flow and group of settings its panels, one for each of the plan's figures.
 fn cells(grid: &Grid<'_>, axis: &Axis, plan: &Plan) -> Vec<Vec<Drawn>> {
     let mut cells = Vec::new();
-    for flow in flows_of(grid, plan.metrics[0]) {
+    for flow in grid.flows_of(plan.metrics[0]) {
         for group in groups(grid, axis) {
             let panels = plan
                 .metrics
@@ -149,13 +149,6 @@ fn cells(grid: &Grid<'_>, axis: &Axis, plan: &Plan) -> Vec<Vec<Drawn>> {
     }
     cells.retain(|panels| !panels.is_empty());
     cells
-}
-
-/// Flow by flow, or one flow for all when a figure belongs to the whole run.
-fn flows_of<'g>(grid: &'g Grid<'_>, metric: Metric) -> Vec<&'g str> {
-    let flows = flows_with(grid, metric);
-    let of_run = Metric::COSTS.contains(&metric);
-    flows.into_iter().take(if of_run { 1 } else { usize::MAX }).collect()
 }
 
 /// Settings that differ in this axis alone, with their words.
@@ -213,12 +206,12 @@ fn draw(
                 "{}, {}: {}",
                 link.name,
                 grid.describe(*setting),
-                metric.unit().write_spread(spread)
+                metric.counts().write_spread(spread)
             );
             Some(Point {
                 x: x(*setting)?,
-                y: spread.median,
-                range: Some((spread.low, spread.high)),
+                y: spread.median(),
+                range: Some((spread.min(), spread.max())),
                 tip,
             })
         };
@@ -232,7 +225,7 @@ fn draw(
         });
     }
     series.retain(|series| !series.points.is_empty());
-    let subtitle = if plan.metrics.len() > 1 { metric.short() } else { "" };
+    let subtitle = if plan.metrics.len() > 1 { metric.name() } else { "" };
     let title = panel_title(grid, words, flow);
     series.iter().any(|series| series.line != Line::Dotted).then_some(Drawn {
         title,
@@ -329,13 +322,13 @@ fn y_axis(plan: &Plan, values: &[f64]) -> PlotAxis {
         _ => "none",
     };
     let lost = values.iter().any(|value| value.is_infinite()).then_some(beyond);
-    let label = match (plan.id, metric.unit()) {
+    let label = match (plan.id, metric.counts()) {
         ("latency", _) => "latency".to_owned(),
         (_, Unit::MegabitsPerSecond) => format!("{}, Mb/s", metric.title()),
         (_, Unit::Seconds) => format!("{}, s", metric.title()),
         _ => metric.title().to_owned(),
     };
-    PlotAxis { label, scale, ticks: scale.ticks(metric.unit()), lost }
+    PlotAxis { label, scale, ticks: scale.ticks(metric.counts()), lost }
 }
 
 fn caption(plan: &Plan) -> String {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! When was each message late, and when did silence set in?
 
-use super::{flows_with, panel_title, typical_setting, MOST_PANELS};
+use super::{panel_title, typical_setting, MOST_PANELS};
 use crate::record::FlowResult;
 use crate::report::grid::{Grid, Link};
 use crate::report::metric::Metric;
@@ -16,7 +16,7 @@ const MOST_DOTS: usize = 1_000;
 pub(super) fn figures(grid: &Grid<'_>) -> Option<Figure> {
     let setting = typical_setting(grid)?;
     let mut cells: Vec<(&str, &Link, &FlowResult)> = Vec::new();
-    for flow in flows_with(grid, Metric::P50) {
+    for flow in grid.flows_of(Metric::P50) {
         for (i, link) in grid.links.iter().enumerate() {
             let first = grid.flow_results(setting, i, flow).map(|(_, result)| result).next();
             cells.extend(
