@@ -174,6 +174,8 @@ fn noise_is_no_defeat() {
     assert_eq!(against(&[4.9, 4.91, 4.92, 4.93, 4.94]), [""; 0]);
     // Well apart in the median, but not beyond chance.
     assert_eq!(against(&[4.0, 4.1, 4.2, 5.5, 5.6]), [""; 0]);
+    // U = 3: p = 0.056.
+    assert_eq!(against(&[4.0, 4.1, 4.2, 4.3, 5.25]), [""; 0]);
     // Both lost, or only theirs.
     assert_eq!(against(&[f64::INFINITY; 5]), [""; 0]);
 }
