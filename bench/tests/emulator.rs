@@ -269,6 +269,39 @@ fn impossible_networks_are_refused_by_name() {
 }
 
 #[test]
+fn netem_is_used_or_its_absence_is_explained() {
+    let Some(_) = network_or_skip("netem_is_used", 2) else {
+        return;
+    };
+    let mut role = Command::new(std::env::current_exe().unwrap());
+    role.args(["--exact", "role_netem", "--ignored", "--nocapture", "--test-threads=1"]);
+    let output = role.env("ARQ_BENCH_EMULATOR", "netem").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("netem: delayed") || text.contains("modprobe sch_netem"), "{text}");
+    if text.contains("modprobe sch_netem") {
+        let why = "this kernel has no netem; the error that says so was tested";
+        let _ = writeln!(io::stderr(), "\n*** SKIPPED netem_is_used: {why}\n");
+    }
+}
+
+#[test]
+#[ignore = "a role that another test starts"]
+fn role_netem() {
+    let mut network = match Network::new(2) {
+        Ok(network) => network,
+        Err(e) => return println!("\nnetem: {e}"),
+    };
+    network.begin(&both(Wire { delay_ms: 20.0, ..Wire::default() }), 1).unwrap();
+    let (a, b) = pair(&network, 0, 1, false);
+    let asked = Instant::now();
+    a.send(b"hello").unwrap();
+    assert_eq!(b.recv(&mut [0; 10]).unwrap(), 5);
+    assert!(asked.elapsed() >= Duration::from_millis(20));
+    assert_eq!(network.counts(0, 1).unwrap().left_packets, 1);
+    println!("\nnetem: delayed");
+}
+
+#[test]
 fn a_killed_bench_leaves_nothing_behind() {
     let Some(_) = network_or_skip("a_killed_bench", 2) else {
         return;

@@ -39,6 +39,18 @@ pub enum EmulatorError {
         /// What is possible.
         range: &'static str,
     },
+    /// Something that netem cannot do.
+    #[error("the kernel's netem has no {0}; unset ARQ_BENCH_EMULATOR and the bench's own emulator does it")]
+    NotWithNetem(&'static str),
+    /// The kernel's netem cannot be used.
+    #[error(
+        "ARQ_BENCH_EMULATOR=netem, but netem does not work here: {0}.\n\
+         Is the kernel module there (`modprobe sch_netem`, as root, outside)? Unset the variable to use the bench's own emulator."
+    )]
+    NoNetem(#[source] LabError),
+    /// No emulator of this name.
+    #[error("ARQ_BENCH_EMULATOR=`{0}` names no emulator: `own` (or unset) or `netem`")]
+    NoSuchEmulator(String),
     /// The emulator's thread has ended.
     #[error(
         "the emulator has stopped; this is a bug in it, please report it with the output above"

@@ -22,13 +22,12 @@ mod tool;
 
 use std::fmt::Write as _;
 
-use tool::run;
-
 pub use host::Host;
 pub use tool::LabError;
 
 pub(crate) use cabling::Cabling;
 pub(crate) use namespace::{Namespace, SocketKind};
+pub(crate) use tool::run;
 
 /// Hosts on one switch. Dropping it ends every process inside and takes the network away.
 pub struct Lab {

@@ -96,7 +96,7 @@ fn failed(command: &Command, reason: &str) -> LabError {
 fn missing(command: &Command) -> LabError {
     let program = command.get_program().to_string_lossy().into_owned();
     let package = match program.as_str() {
-        "ip" => "iproute2",
+        "ip" | "tc" => "iproute2",
         name if name.starts_with("ip") => "iptables",
         _ => "coreutils",
     };

@@ -110,10 +110,11 @@ fn summary(rows: &[Row], seconds: u64) -> String {
     text
 }
 
-fn describe(scheduling: Scheduling) -> &'static str {
+fn describe(scheduling: Option<Scheduling>) -> &'static str {
     match scheduling {
-        Scheduling::RealTime => "real time, before all ordinary threads",
-        Scheduling::Nice => "preferred by nice",
-        Scheduling::Ordinary => "ordinary (real time needs root or `ulimit -r`): departures may be late on a busy machine",
+        None => "none, the kernel's netem is tested: rows that need a seed or a packet log must fail",
+        Some(Scheduling::RealTime) => "real time, before all ordinary threads",
+        Some(Scheduling::Nice) => "preferred by nice",
+        Some(Scheduling::Ordinary) => "ordinary (real time needs root or `ulimit -r`): departures may be late on a busy machine",
     }
 }
