@@ -5,6 +5,7 @@
 //! of the messages, and [`demo`] puts the three together as the first command that a visitor runs.
 
 pub mod check;
+pub mod cli;
 pub mod compare;
 pub mod delivery;
 pub mod demo;
