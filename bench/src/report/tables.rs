@@ -53,7 +53,7 @@ fn setting_rows(grid: &Grid<'_>, setting: usize, flow: &str, metrics: &[Metric])
     let name = super::figures::panel_title(grid, &grid.describe(setting), flow);
     let bound: Vec<Option<f64>> =
         metrics.iter().map(|metric| grid.bound(setting, flow, *metric)).collect();
-    let best: Vec<Option<f64>> =
+    let best: Vec<Option<String>> =
         metrics.iter().map(|metric| best(grid, setting, flow, *metric)).collect();
     html! {
         tbody {
@@ -64,7 +64,7 @@ fn setting_rows(grid: &Grid<'_>, setting: usize, flow: &str, metrics: &[Metric])
                     td { (runs(grid, setting, *link)) }
                     @for (metric, best) in metrics.iter().zip(&best) {
                         @let spread = grid.spread(setting, *link, flow, *metric);
-                        @let is_best = spread.is_some_and(|spread| Some(spread.median()) == *best);
+                        @let is_best = spread.is_some_and(|spread| Some(metric.counts().write(spread.median())) == *best);
                         td.best[is_best] { (cell(*metric, spread)) }
                     }
                 }
@@ -87,22 +87,22 @@ fn cell(metric: Metric, spread: Option<&Spread>) -> Markup {
     html! {
         @match spread {
             None => { "–" }
-            Some(spread) if spread.min() == spread.max() => { (metric.counts().write(spread.median())) }
             Some(spread) => {
-                (metric.counts().write(spread.median())) " "
-                span.spread { "(" (metric.counts().write(spread.min())) " – " (metric.counts().write(spread.max())) ")" }
+                (metric.counts().write(spread.median()))
+                @if let Some(range) = metric.counts().write_range(spread) { " " span.spread { (range) } }
             }
         }
     }
 }
 
-/// The best median, when the links differ at all.
-fn best(grid: &Grid<'_>, setting: usize, flow: &str, metric: Metric) -> Option<f64> {
+/// The best median as it is written, when the links differ at all.
+fn best(grid: &Grid<'_>, setting: usize, flow: &str, metric: Metric) -> Option<String> {
     let medians = (0..grid.links.len())
         .filter_map(|link| Some(grid.spread(setting, link, flow, metric)?.median()));
     let all = Spread::of(medians.collect())?;
     let best = if metric.more_is_better() { all.max() } else { all.min() };
-    (all.min() < all.max() && best.is_finite()).then_some(best)
+    let write = |value| metric.counts().write(value);
+    (write(all.min()) != write(all.max()) && best.is_finite()).then(|| write(best))
 }
 
 /// How many runs count; failed and void ones are named.

@@ -64,18 +64,24 @@ impl Unit {
         }
     }
 
-    /// Median and range over repeats: `2.4 ms (2.3–2.9)`; without a range when there is but one value.
+    /// Median and range over repeats: `2.4 ms (2.3–2.9)`; without a range when there is none.
     pub(crate) fn write_spread(self, spread: &Spread) -> String {
         let median = self.write(spread.median());
-        let (low, high) = (self.write(spread.min()), self.write(spread.max()));
-        if low == high {
-            return median;
+        match self.write_range(spread) {
+            Some(range) => format!("{median} {range}"),
+            None => median,
         }
-        let low = match (low.rsplit_once(NO_BREAK), high.rsplit_once(NO_BREAK)) {
-            (Some((number, unit)), Some((_, other))) if unit == other => number,
-            _ => &low,
-        };
-        format!("{median} ({low}–{high})")
+    }
+
+    /// Least and greatest: `(2.3–2.9)`; `None` when they are written alike.
+    pub(crate) fn write_range(self, spread: &Spread) -> Option<String> {
+        let (low, high) = (self.write(spread.min()), self.write(spread.max()));
+        let (number, unit) = low.rsplit_once(NO_BREAK).unwrap_or((&low, ""));
+        match high.rsplit_once(NO_BREAK) {
+            _ if low == high => None,
+            Some((high, other)) if unit == other => Some(format!("({number}–{high})")),
+            _ => Some(format!("({low}–{high})")),
+        }
     }
 }
 
@@ -195,7 +201,7 @@ mod tests {
             spaced(Unit::Milliseconds.write_spread(&Spread::of(values.to_vec()).unwrap()))
         };
         assert_eq!(written(&[3.0, f64::INFINITY, 1.0]), "3.00 ms (1.00 ms–lost)");
-        assert_eq!(written(&[1.0, 2.0]), "1.50 ms (1.00–2.00 ms)");
+        assert_eq!(written(&[1.0, 2.0]), "1.50 ms (1.00–2.00)");
         assert_eq!(written(&[1.0, 1.0]), "1.00 ms");
         assert_eq!(written(&[1.0]), "1.00 ms");
     }
