@@ -33,7 +33,7 @@ impl fmt::Display for Who {
 pub enum MeasureError {
     /// The network could not be set or read.
     #[error(transparent)]
-    Network(#[from] EmulatorError),
+    Emulator(#[from] EmulatorError),
     /// A host could not be set.
     #[error(transparent)]
     Host(#[from] LabError),
@@ -130,15 +130,29 @@ pub enum MeasureError {
         /// What was wrong.
         first: String,
     },
-    /// The emulator dropped packets on its own account.
-    #[error(
-        "the emulator could not keep up and dropped {0} packets that no scenario asked for: the cell is void. \
-         Lower the rate of the load, or run on a less busy machine."
-    )]
-    Overrun(u64),
 }
 
 impl MeasureError {
+    /// Whether it is a result of the link under test; everything else is a fault of the machine, of the scenario or of
+    /// this program, and no link may be blamed for it.
+    pub fn blames_link(&self) -> bool {
+        match self {
+            Self::Failed { .. }
+            | Self::Died { .. }
+            | Self::Silent { .. }
+            | Self::Damaged { .. } => true,
+            Self::Emulator(_)
+            | Self::Host(_)
+            | Self::Kernel { .. }
+            | Self::Conflict { .. }
+            | Self::UnknownLink { .. }
+            | Self::Flow { .. }
+            | Self::Files(_)
+            | Self::Certificate(_)
+            | Self::Process(..) => false,
+        }
+    }
+
     pub(super) fn flow(flow: &str, reason: impl Into<String>) -> Self {
         Self::Flow { flow: flow.to_owned(), reason: reason.into() }
     }

@@ -45,7 +45,7 @@ impl KernelSettings {
             }
             if let Some((control, _)) = wanted.control {
                 self.controls.push((index, read(host, index, DEFAULT_CONTROL)?));
-                host.set_tcp_congestion_control(control)?;
+                set_control(host, index, control)?;
             }
         }
         Ok(())
@@ -57,7 +57,7 @@ impl KernelSettings {
             hosts[*host].sysctl(name, value)?;
         }
         for (host, control) in &self.controls {
-            hosts[*host].set_tcp_congestion_control(control)?;
+            set_control(hosts[*host], *host, control)?;
         }
         Ok(())
     }
@@ -97,6 +97,18 @@ fn agree(asked: (&str, &str), asks: (&str, &str), setting: &str) -> Result<(), M
         second: asks.1.to_owned(),
         setting: setting.to_owned(),
     })
+}
+
+/// Towards the other host, and towards the host itself for a cell on the loopback.
+fn set_control(host: &Host, index: usize, control: &str) -> Result<(), MeasureError> {
+    host.set_tcp_congestion_control(control)?;
+    let address = host.ipv4();
+    let route = format!(
+        "route replace local {address} dev lo table local scope host src {address} congctl {control}"
+    );
+    run(host.command("ip").args(route.split(' ')))
+        .map_err(|reason| failed("congestion control", index, "set", reason))?;
+    Ok(())
 }
 
 /// A kernel parameter of a host.

@@ -51,7 +51,7 @@ pub use subscriber::subscribe;
 /// What both processes are told on their command line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Load {
-    /// The links that are used.
+    /// The links that are used, that under test first.
     pub links: Vec<Link>,
     /// The flows in the scenario's order.
     pub flows: Vec<PlannedFlow>,
@@ -88,11 +88,16 @@ pub struct PlannedFlow {
 impl Load {
     /// The smallest message: number and time of departure.
     pub const MIN_PAYLOAD_BYTES: usize = payload::STAMP_BYTES;
+
+    /// Whether the kernel's TCP is beneath the link under test.
+    fn is_over_tcp(&self) -> bool {
+        self.links.first().is_some_and(Link::is_tcp)
+    }
 }
 
 impl Link {
     /// Whether the kernel's TCP is beneath.
-    pub(crate) fn is_tcp(&self) -> bool {
+    fn is_tcp(&self) -> bool {
         let protocol = self.endpoint.split('/').next();
         self.carrier == Carrier::Zenoh && matches!(protocol, Some("tcp" | "tls" | "ws" | "wss"))
     }

@@ -49,13 +49,12 @@ fn run(load: &Load) -> Result<(), CarrierError> {
 
     let samples = sampler.samples();
     let usage = meter.read(samples.own_cpu_s);
-    let is_tcp = load.links.iter().any(super::Link::is_tcp);
     let since = |before: Option<u64>| Some(tcp::retransmitted_segments()?.saturating_sub(before?));
     let spoken = Spoken {
         departures: logs.iter().map(|log| log.departures(first_ns)).collect(),
         answers: logs.iter().map(|log| log.answers()).collect(),
         usage,
-        tcp_retransmissions: is_tcp.then(|| since(retransmitted)).flatten(),
+        tcp_retransmissions: load.is_over_tcp().then(|| since(retransmitted)).flatten(),
         in_flight: samples.in_flight,
     };
     Word::Spoken(Box::new(spoken)).say();

@@ -33,12 +33,11 @@ pub(super) struct Samples {
 }
 
 impl Sampler {
-    /// Looks from `first_ns` until the process ends, where the link or its kernel can tell.
+    /// Looks from `first_ns` until the process ends, where the link under test or its kernel can tell.
     pub(super) fn start(load: &Load, first_ns: u64) -> Self {
         let sampler = Self::default();
         let samples = Arc::clone(&sampler.0);
-        let is_tcp = load.links.iter().any(super::Link::is_tcp);
-        let look = if is_tcp { tcp::in_flight } else { link_statistics };
+        let look = if load.is_over_tcp() { tcp::in_flight } else { link_statistics };
         if look().is_some() {
             std::thread::spawn(move || sample(&samples, look, first_ns));
         }
