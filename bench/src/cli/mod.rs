@@ -3,6 +3,7 @@
 
 mod campaign;
 mod check;
+mod defeats;
 mod list;
 mod progress;
 mod report;

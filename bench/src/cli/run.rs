@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::campaign::Campaign;
 use super::report::{self, Results};
-use super::CliError;
+use super::{defeats, CliError};
 use crate::results::ResultSet;
 use crate::scenario::{self, Scenario};
 use crate::summary;
@@ -153,8 +153,9 @@ fn announce(campaign: &Campaign) {
 fn show(results: &ResultSet) {
     let summaries = summary::of(&results.records);
     println!("{}", summary::table(&summaries));
-    for defeat in summary::defeats(&summaries) {
-        println!("{defeat}");
+    println!("{}\n", defeats::in_short(&summary::defeats(&summaries)));
+    for row in summary::retransmissions::rows(&summaries) {
+        println!("{row}");
     }
 }
 
