@@ -107,6 +107,16 @@ fn ping_pong_and_info_work_over_arq() {
 }
 
 #[test]
+fn ping_waits_for_pong() {
+    let endpoint = free_endpoint("arq");
+    let few = ["-l", &endpoint, "--no-multicast-scouting", "-w", "0", "-n", "5", "64"];
+    let mut ping = Running::start(Z_PING, &few, "Waiting for z_pong");
+    let connect = ["-e", &endpoint, "--no-multicast-scouting"];
+    let _pong = Running::start(Z_PONG, &connect, "Press CTRL-C");
+    assert!(ping.line("64 bytes: seq=4 rtt=").is_some(), "round trips");
+}
+
+#[test]
 fn the_throughput_pair_works_over_arq() {
     let endpoint = free_endpoint("arq");
     let common = ["--no-multicast-scouting", "-n", "1000"];

@@ -52,6 +52,7 @@ use zenoh_protocol::{
 use zenoh_result::ZResult;
 
 pub use config::ArqConfigurator;
+pub use link::{statistics, AssociationStats};
 pub use manager::LinkManagerUnicastArq;
 
 /// The protocol part of an `arq/host:port` locator.

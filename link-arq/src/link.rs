@@ -2,17 +2,25 @@
 
 //! A connection as zenoh sees it: one write is one message is one read, eight priorities at once,
 //! and a second, best-effort link over the same connection.
+//!
+//! zenoh counts its lease on each link by itself, from the last batch that came. A keep-alive every
+//! quarter of a lease leaves an idle link, such as the best-effort companion of a busy one, only
+//! three quarters of it to outlast an outage. The connection knows more recently that the peer
+//! lives: so each link repeats the peer's keep-alive to its reader as long as the connection hears
+//! the peer and the peer's session has not itself been silent for [`REPEAT_FOR`].
 
 use std::{
     net::SocketAddr,
     sync::{
-        atomic::{AtomicUsize, Ordering},
-        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
     },
+    time::{Duration, Instant},
 };
 
-use arq_proto::LaneId;
+use arq_proto::{ConnectionError, LaneId, Stats};
 use async_trait::async_trait;
+use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use zenoh_link_commons::{
     get_ip_interface_names, LinkAuthId, LinkUnicast, LinkUnicastTrait, NewLink,
@@ -29,8 +37,60 @@ use crate::{driver::ArqConnection, terms::Terms, ARQ_LOCATOR_PREFIX, ARQ_MTU};
 /// What the links over one connection share.
 struct Association {
     connection: ArqConnection,
+    src: Locator,
+    dst: Locator,
     /// Links that zenoh has not closed.
     open: AtomicUsize,
+    /// zenoh's keep-alive in the framing that both sessions agreed on, once a batch has shown it.
+    keep_alive: OnceLock<&'static [u8]>,
+    /// The session takes its leave, and what it has sent must arrive.
+    parting: AtomicBool,
+}
+
+impl Association {
+    fn learn_framing(&self, batch: &[u8]) {
+        if self.keep_alive.get().is_none() {
+            if let Some(keep_alive) = keep_alive_framed_as(batch) {
+                self.keep_alive.get_or_init(|| keep_alive);
+            }
+        }
+    }
+}
+
+/// A peer's session that hangs in a process that lives is told apart from a quiet one by its own
+/// batches: so long after the last, its keep-alive is repeated no more. Longer than the stock
+/// interval of 2.5 s.
+const REPEAT_FOR: Duration = Duration::from_secs(5);
+
+/// The associations of this process, those that have ended included until the next look.
+static ASSOCIATIONS: Mutex<Vec<Weak<Association>>> = Mutex::new(Vec::new());
+
+/// How an `arq/` association of this process stands.
+#[derive(Debug, Clone)]
+pub struct AssociationStats {
+    /// Its local end.
+    pub src: Locator,
+    /// Its remote end.
+    pub dst: Locator,
+    /// What it has done since it was opened.
+    pub stats: Stats,
+}
+
+/// How the `arq/` associations of this process stand, in the order in which they were opened.
+#[must_use]
+pub fn statistics() -> Vec<AssociationStats> {
+    let mut associations = lock(&ASSOCIATIONS);
+    associations.retain(|association| association.strong_count() > 0);
+    let alive: Vec<_> = associations.iter().filter_map(Weak::upgrade).collect();
+    drop(associations);
+    alive
+        .iter()
+        .map(|association| AssociationStats {
+            src: association.src.clone(),
+            dst: association.dst.clone(),
+            stats: association.connection.stats(),
+        })
+        .collect()
 }
 
 /// One link over a connection.
@@ -45,6 +105,8 @@ pub(crate) struct LinkUnicastArq {
     dst: Locator,
     src_addr: SocketAddr,
     closed: CancellationToken,
+    /// When the last batch of the peer's session came over this link, at first when it was opened.
+    session_heard_at: Mutex<Instant>,
 }
 
 /// The links of a connection from `src` to `dst` on the agreed terms.
@@ -55,7 +117,18 @@ pub(crate) fn links(
     dst: &Locator,
 ) -> ZResult<LinkUnicast> {
     let open = if terms.mixed_reliability { 2 } else { 1 };
-    let association = Arc::new(Association { connection, open: AtomicUsize::new(open) });
+    let association = Arc::new(Association {
+        connection,
+        src: Locator::new(ARQ_LOCATOR_PREFIX, src_addr.to_string(), "")?,
+        dst: dst.clone(),
+        open: AtomicUsize::new(open),
+        keep_alive: OnceLock::new(),
+        parting: AtomicBool::new(false),
+    });
+    let mut associations = lock(&ASSOCIATIONS);
+    associations.retain(|association| association.strong_count() > 0);
+    associations.push(Arc::downgrade(&association));
+    drop(associations);
     let link = |reliability: Reliability, metadata: &str| -> ZResult<Arc<LinkUnicastArq>> {
         Ok(Arc::new(LinkUnicastArq {
             association: association.clone(),
@@ -66,6 +139,7 @@ pub(crate) fn links(
             dst: dst.clone(),
             src_addr,
             closed: CancellationToken::new(),
+            session_heard_at: Mutex::new(Instant::now()),
         }))
     };
     if terms.mixed_reliability {
@@ -102,8 +176,10 @@ impl LinkUnicastArq {
         let lane = self.lane(priority)?;
         let sent = async {
             if is_goodbye(message) {
+                self.association.parting.store(true, Ordering::Release);
                 connection.delivered().await;
             }
+            self.association.learn_framing(message);
             connection.send(lane, message).await
         };
         tokio::select! {
@@ -113,15 +189,42 @@ impl LinkUnicastArq {
         }
     }
 
-    async fn receive(&self, buffer: &mut [u8], priority: Option<Priority>) -> ZResult<usize> {
+    /// The next batch of the peer's session.
+    async fn next_batch(&self, lane: LaneId) -> Result<Bytes, ConnectionError> {
         let connection = &self.association.connection;
-        let lane = self.lane(priority)?;
-        let received = async {
-            let received = connection.recv(lane).await;
-            if received.as_ref().map_or(true, |message| is_goodbye(message)) {
-                connection.consumed_beside(lane).await;
+        let received = connection.recv(lane).await;
+        if received.as_ref().map_or(true, |batch| is_goodbye(batch)) {
+            connection.consumed_beside(lane).await;
+        }
+        let batch = received?;
+        self.association.learn_framing(&batch);
+        *lock(&self.session_heard_at) = Instant::now();
+        Ok(batch)
+    }
+
+    /// The peer's keep-alive once more, when the connection has just heard the peer. Pending for
+    /// ever once the connection has ended.
+    async fn repeated_keep_alive(&self) -> Bytes {
+        let Association { connection, keep_alive, .. } = &*self.association;
+        loop {
+            connection.life_sign().await;
+            let is_session_heard = lock(&self.session_heard_at).elapsed() < REPEAT_FOR;
+            if let Some(keep_alive) = keep_alive.get().filter(|_| is_session_heard) {
+                return Bytes::from_static(keep_alive);
             }
-            received
+        }
+    }
+
+    async fn receive(&self, buffer: &mut [u8], priority: Option<Priority>) -> ZResult<usize> {
+        let lane = self.lane(priority)?;
+        // zenoh's lease runs in the reader of control messages.
+        let counts_lease = priority.unwrap_or(Priority::Control) == Priority::Control;
+        let received = async {
+            tokio::select! {
+                biased;
+                batch = self.next_batch(lane) => batch,
+                keep_alive = self.repeated_keep_alive(), if counts_lease => Ok(keep_alive),
+            }
         };
         let message = tokio::select! {
             biased;
@@ -142,6 +245,18 @@ impl LinkUnicastArq {
     }
 }
 
+/// zenoh's keep-alive in the framing of `batch`, where that shows which one the sessions agreed on:
+/// where they compress, a header of one byte stands before each batch, zero where this one is not
+/// compressed.
+fn keep_alive_framed_as(batch: &[u8]) -> Option<&'static [u8]> {
+    let begins = |byte: &u8| matches!(imsg::mid(*byte), id::FRAME | id::FRAGMENT | id::KEEP_ALIVE);
+    match batch {
+        [first, ..] if begins(first) => Some(&[id::KEEP_ALIVE]),
+        [0, first, ..] if begins(first) => Some(&[0, id::KEEP_ALIVE]),
+        _ => None,
+    }
+}
+
 /// Whether a batch is zenoh's last word on a link. It ends the session when it is read, and what
 /// other priorities have still to deliver is lost with it. On a link where each priority has an
 /// order of its own, it must therefore leave after what was written has arrived, and be read after
@@ -158,6 +273,11 @@ fn is_goodbye(batch: &[u8]) -> bool {
         }
         _ => false,
     }
+}
+
+/// No task can leave a half-done change behind.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[async_trait]
@@ -217,6 +337,10 @@ impl LinkUnicastTrait for LinkUnicastArq {
 
     /// The connection ends with its last link: zenoh closes the links of a pair one after another,
     /// and the second may still have something to send.
+    ///
+    /// A session that takes its leave waits until its last words have arrived, for the process may
+    /// end next. One that gives the link up, because its lease is over or the peer has closed, does
+    /// not: while zenoh waits for such a link it may already open the next, and ends that one too.
     async fn close(&self) -> ZResult<()> {
         if self.closed.is_cancelled() {
             return Ok(());
@@ -224,7 +348,11 @@ impl LinkUnicastTrait for LinkUnicastArq {
         tracing::trace!("closing {self}");
         self.closed.cancel();
         if self.association.open.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.association.connection.finish().await;
+            let Association { connection, parting, .. } = &*self.association;
+            match parting.load(Ordering::Acquire) {
+                true => connection.finish().await,
+                false => connection.close("the session has given the link up"),
+            }
         }
         Ok(())
     }
@@ -243,7 +371,7 @@ impl std::fmt::Display for LinkUnicastArq {
 
 #[cfg(test)]
 mod tests {
-    use super::is_goodbye;
+    use super::{is_goodbye, keep_alive_framed_as};
 
     #[test]
     fn the_close_message_is_recognised_and_others_are_not() {
@@ -257,5 +385,24 @@ mod tests {
         let frame = [0x25, 0x07, 0x00, 0x1d];
         let longer = [0x03, 0, 0, 0, 0];
         assert!(![&[][..], &keep_alive, &frame, &longer].into_iter().any(is_goodbye));
+    }
+
+    #[test]
+    fn the_framing_is_learnt_from_what_begins_a_batch() {
+        let plain: Option<&[u8]> = Some(&[0x04]);
+        let behind_a_header: Option<&[u8]> = Some(&[0x00, 0x04]);
+        let frame = [0x25, 0x07, 0x00, 0x1d];
+        let (fragment, keep_alive) = ([0x66, 0x01], [0x04]);
+        for batch in [&frame[..], &fragment, &keep_alive] {
+            assert_eq!(keep_alive_framed_as(batch), plain);
+            let uncompressed = [&[0x00], batch].concat();
+            assert_eq!(keep_alive_framed_as(&uncompressed), behind_a_header);
+            let compressed = [&[0x01], batch].concat();
+            assert_eq!(keep_alive_framed_as(&compressed), None);
+        }
+        let (init, close, push) = ([0xc1, 0x09], [0x03, 0x00], [0x1d, 0x04]);
+        for batch in [&[][..], &[0x00], &init, &close, &push] {
+            assert_eq!(keep_alive_framed_as(batch), None);
+        }
     }
 }

@@ -4,10 +4,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::time::timeout;
-use zenoh_link_arq::{LinkManagerUnicastArq, ARQ_MTU};
+use zenoh_link_arq::{AssociationStats, LinkManagerUnicastArq, ARQ_MTU};
 use zenoh_link_commons::{
     LinkAuthId, LinkManagerUnicastTrait, LinkUnicast, LinkUnicastTrait, NewLink,
 };
@@ -75,6 +78,51 @@ async fn every_priority_of_both_links_both_ways() {
         passes(&*near_companion, &*far_companion, priority).await;
         passes(&*far_companion, &*near_companion, priority).await;
     }
+}
+
+/// zenoh's lease counts from the last batch; the connection knows more recently that the peer lives.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_keep_alive_is_repeated_while_the_peer_is_heard_and_its_session_is_not_silent() {
+    const KEEP_ALIVE: [u8; 1] = [0x04];
+    const PAUSE: Duration = Duration::from_secs(2);
+    let (_server, _client, near, far) = linked("arq/127.0.0.1:0#keep_alive_ms=100", "").await;
+    let ((near, _), (far, far_companion)) = (both(&near), both(&far));
+    near.write_all(&KEEP_ALIVE, Some(Priority::Control)).await.unwrap();
+    let mut buffer = [0; 10];
+    let mut repeats = 0;
+    let (mut data, mut idle) = ([0; 10], [0; 10]);
+    let begin = Instant::now();
+    let reads = async {
+        while let Ok(read) = timeout(PAUSE, far.read(&mut buffer, Some(Priority::Control))).await {
+            assert_eq!(buffer[..read.unwrap()], KEEP_ALIVE);
+            repeats += 1;
+        }
+    };
+    tokio::select! {
+        () = reads => {}
+        _ = far.read(&mut data, Some(Priority::Data)) => panic!("data is not made up"),
+    }
+    // The same session has not used the companion either since it was opened.
+    assert!(timeout(PAUSE, far_companion.read(&mut idle, Some(Priority::Control))).await.is_err());
+    assert!(repeats > 3, "{repeats} keep-alives");
+    assert!((5..HANG.as_secs()).contains(&begin.elapsed().as_secs()), "{:?}", begin.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_statistics_of_a_process_name_its_associations() {
+    let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "").await;
+    let ((reliable, companion), (far, _)) = (both(&near), both(&far));
+    passes(&*reliable, &*far, Some(Priority::Data)).await;
+    let src = reliable.get_src().clone();
+    let ours = |stats: &AssociationStats| stats.src.address() == src.address();
+    let found = zenoh_link_arq::statistics().into_iter().find(ours).unwrap();
+    assert_eq!(found.dst.address(), reliable.get_dst().address());
+    assert!(found.stats.packets_sent > 0 && found.stats.bytes_sent > 1_000);
+    for link in [&reliable, &companion] {
+        link.close().await.unwrap();
+    }
+    drop((near, reliable, companion));
+    assert!(!zenoh_link_arq::statistics().iter().any(ours), "it has ended");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

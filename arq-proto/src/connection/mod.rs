@@ -253,6 +253,12 @@ impl Connection {
         self.remote
     }
 
+    /// When the peer was last heard: the arrival of its latest packet that was new and undamaged.
+    #[must_use]
+    pub fn heard_at(&self) -> Instant {
+        self.heard_at
+    }
+
     /// The peer's [`ConfigBuilder::app_params`](crate::ConfigBuilder::app_params), once connected.
     #[must_use]
     pub fn peer_app_params(&self) -> &[u8] {

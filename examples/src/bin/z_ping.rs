@@ -35,6 +35,9 @@ struct Arguments {
     common: CommonArgs,
 }
 
+/// The first message may leave before z_pong is there: without an answer for so long another follows.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     run(|| ping(&arguments))
@@ -58,6 +61,11 @@ fn ping(arguments: &Arguments) -> zenoh::Result<()> {
         Ok(sent.elapsed())
     };
 
+    publisher.put(data.clone()).wait()?;
+    while pong.recv_timeout(PATIENCE)?.is_none() {
+        println!("Waiting for z_pong...");
+        publisher.put(data.clone()).wait()?;
+    }
     println!("Warming up for {:?}...", arguments.warmup);
     let started = Instant::now();
     while started.elapsed() < arguments.warmup {

@@ -29,6 +29,9 @@ use crate::socket::{Received, Segments};
 const CALLER_BATCHES: usize = 4;
 /// Batches that the driver sends for one connection before it serves the next.
 pub(super) const DRIVER_BATCHES: usize = 8;
+/// Who waits for a sign of life of the peer hears of one at most this often, however busy the
+/// connection is.
+const LIFE_SIGN_INTERVAL: Duration = Duration::from_millis(500);
 /// The kernel takes no more than an IP packet's length in one segmented call.
 const MAX_OFFLOAD_BYTES: usize = 65_000;
 
@@ -127,6 +130,21 @@ impl ArqConnection {
         let _ = tokio::time::timeout(self.0.idle_timeout, consumed).await;
     }
 
+    /// Waits until the peer is heard, and half a second passes between two such signs of life at
+    /// least. Pending for ever once the connection has ended.
+    pub async fn life_sign(&self) {
+        let mut seen = None;
+        poll_fn(|cx| {
+            let mut state = lock(&self.0.state);
+            if *seen.get_or_insert(state.life_sign_at) != state.life_sign_at {
+                return Poll::Ready(());
+            }
+            state.waiters.wait_life_sign(cx);
+            Poll::Pending
+        })
+        .await
+    }
+
     /// Waits for a step in the connection's life.
     async fn lifecycle<T>(&self, reached: impl Fn(&State) -> Option<T>) -> T {
         poll_fn(|cx| {
@@ -219,6 +237,8 @@ struct State {
     armed: Option<Instant>,
     /// The local address of the latest datagram: answers leave from it.
     local_ip: Option<IpAddr>,
+    /// The latest sign of life of the peer that those who wait for one were told of.
+    life_sign_at: Option<Instant>,
     /// Where to hand an accepted connection once its handshake is done.
     offer: Option<UnboundedSender<ArqConnection>>,
     retired: bool,
@@ -278,6 +298,7 @@ impl Inner {
                 outbox: Outbox::Idle,
                 armed: None,
                 local_ip: None,
+                life_sign_at: None,
                 offer,
                 retired: false,
             }),
@@ -423,6 +444,7 @@ impl Inner {
                 Event::Writable(_) => {}
             }
         }
+        state.note_life_sign(&mut aftermath.wake);
         state.waiters.collect_progress(&mut aftermath.wake);
         let drained = state.core.is_drained();
         let deadline = if drained { None } else { state.core.poll_timeout().map(|(at, _)| at) };
@@ -550,6 +572,14 @@ const fn bit(lane: LaneId) -> u16 {
 }
 
 impl State {
+    fn note_life_sign(&mut self, wake: &mut Vec<Waker>) {
+        let heard_at = self.core.heard_at();
+        if self.life_sign_at.is_none_or(|told| heard_at >= told + LIFE_SIGN_INTERVAL) {
+            self.life_sign_at = Some(heard_at);
+            self.waiters.collect_life_sign(wake);
+        }
+    }
+
     fn reason(&self) -> ConnectionError {
         match &self.phase {
             Phase::Closed(reason) => reason.clone(),

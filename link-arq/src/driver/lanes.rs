@@ -30,6 +30,8 @@ pub(super) struct LaneWaiters {
     writers: [Waiters; LaneId::COUNT],
     /// For the connection to be established or to end.
     lifecycle: Waiters,
+    /// For the peer to be heard again.
+    life_signs: Waiters,
     /// For anything to happen at all.
     progress: Waiters,
 }
@@ -40,6 +42,7 @@ impl Default for LaneWaiters {
             readers: std::array::from_fn(|_| Waiters::default()),
             writers: std::array::from_fn(|_| Waiters::default()),
             lifecycle: Waiters::default(),
+            life_signs: Waiters::default(),
             progress: Waiters::default(),
         }
     }
@@ -61,6 +64,11 @@ impl LaneWaiters {
         self.lifecycle.register(cx);
     }
 
+    /// Wakes the caller when the peer has given a sign of life.
+    pub(super) fn wait_life_sign(&mut self, cx: &Context<'_>) {
+        self.life_signs.register(cx);
+    }
+
     /// Wakes the caller when anything changes: for the rare wait that no event announces.
     pub(super) fn wait_progress(&mut self, cx: &Context<'_>) {
         self.progress.register(cx);
@@ -69,6 +77,11 @@ impl LaneWaiters {
     /// Moves the wakers of those who wait for any change into `wake`.
     pub(super) fn collect_progress(&mut self, wake: &mut Vec<Waker>) {
         wake.append(&mut self.progress.0);
+    }
+
+    /// Moves the wakers of those who wait for a sign of life into `wake`.
+    pub(super) fn collect_life_sign(&mut self, wake: &mut Vec<Waker>) {
+        wake.append(&mut self.life_signs.0);
     }
 
     /// Moves the wakers of those who wait for a step in the connection's life into `wake`.
