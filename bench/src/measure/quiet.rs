@@ -76,8 +76,13 @@ mod tests {
             ..Wire::default()
         };
         let network = Network { forward: wire.clone(), backward: wire, events: Vec::new() };
-        let slow =
-            Wire { delay_ms: 300.0, jitter_ms: 5.0, rate_mbps: Some(1.0), ..Wire::default() };
+        let slow = Wire {
+            delay_ms: 300.0,
+            jitter_ms: 5.0,
+            jitter_reorders: false,
+            rate_mbps: Some(1.0),
+            ..Wire::default()
+        };
         assert_eq!(faultless(&network).forward, slow);
         assert_eq!(faultless(&network).backward, slow);
     }
