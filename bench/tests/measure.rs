@@ -133,7 +133,7 @@ fn show(link: &Opponent, loss: f64, measured: &Measurement) {
     let (forward, publisher) = (measured.forward, measured.publisher);
     println!(
         "{:<16} {loss:>2} %: {delivered}/{offered} p50 {:?} p99 {:?} ms, {} packets ({} lost), {} bytes, cpu {:.3} s, rss {} KiB, \
-         tcp again {:?}, {} samples in flight",
+         again {:?}, {} samples in flight",
         link.name,
         percentiles.p50,
         percentiles.p99,
@@ -142,7 +142,7 @@ fn show(link: &Opponent, loss: f64, measured: &Measurement) {
         forward.entered_bytes,
         publisher.cpu_s,
         publisher.peak_rss_bytes >> 10,
-        measured.tcp_retransmissions,
+        measured.tcp_retransmissions.or(measured.arq_retransmissions),
         measured.in_flight.len(),
     );
 }
@@ -168,7 +168,9 @@ fn every_link_delivers_everything_over_a_clean_network() {
         assert!(measured.publisher.peak_rss_bytes > 1 << 20, "{name}");
         let is_tcp = ["tcp", "tls", "ws"].contains(&name.as_str());
         assert_eq!(measured.tcp_retransmissions.is_some(), is_tcp, "{name}");
-        assert!(!is_tcp || measured.in_flight.len() >= 5, "{name}: {:?}", measured.in_flight);
+        assert_eq!(measured.arq_retransmissions.is_some(), name == "arq", "{name}");
+        let tells = is_tcp || name == "arq";
+        assert_eq!(measured.in_flight.len() >= 5, tells, "{name}: {:?}", measured.in_flight);
     }
 }
 
@@ -190,9 +192,12 @@ fn what_is_lost_is_repaired_or_reported() {
             assert_eq!(flow.percentiles.p99, None, "{name}");
             assert!(flow.messages.iter().any(|(_, latency)| latency.is_none()), "{name}");
         }
-        if name == "tcp" {
-            assert!(measured.tcp_retransmissions > Some(0), "{:?}", measured.tcp_retransmissions);
-        }
+        let again = match name.as_str() {
+            "tcp" => measured.tcp_retransmissions,
+            "arq" => measured.arq_retransmissions,
+            _ => continue,
+        };
+        assert!(again > Some(0), "{name} sent nothing again");
     }
 }
 

@@ -148,7 +148,7 @@ fn run(
         publisher: spoken.usage,
         subscriber: heard.usage,
         tcp_retransmissions: spoken.tcp_retransmissions,
-        arq_retransmissions: None,
+        arq_retransmissions: spoken.arq_retransmissions,
         in_flight: spoken.in_flight,
     })
 }

@@ -19,6 +19,7 @@
 //!   Heard        Spoken        all that was noted; both end
 //! ```
 
+mod arq;
 mod clock;
 mod kcp;
 mod opening;
@@ -89,10 +90,24 @@ impl Load {
     /// The smallest message: number and time of departure.
     pub const MIN_PAYLOAD_BYTES: usize = payload::STAMP_BYTES;
 
-    /// Whether the kernel's TCP is beneath the link under test.
-    fn is_over_tcp(&self) -> bool {
-        self.links.first().is_some_and(Link::is_tcp)
+    /// Who can tell of the link under test from inside the publisher.
+    fn witness(&self) -> Witness {
+        match self.links.first() {
+            Some(link) if link.is_tcp() => Witness::Kernel,
+            Some(link) if link.is_arq() => Witness::Arq,
+            _ => Witness::Nobody,
+        }
     }
+}
+
+/// Who can tell what is in flight and what was sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Witness {
+    /// TCP's counters.
+    Kernel,
+    /// The link's own statistics.
+    Arq,
+    Nobody,
 }
 
 impl Link {
@@ -100,6 +115,10 @@ impl Link {
     fn is_tcp(&self) -> bool {
         let protocol = self.endpoint.split('/').next();
         self.carrier == Carrier::Zenoh && matches!(protocol, Some("tcp" | "tls" | "ws" | "wss"))
+    }
+
+    fn is_arq(&self) -> bool {
+        self.carrier == Carrier::Zenoh && self.endpoint.starts_with("arq/")
     }
 
     /// Whether it sends again what was lost. Over a link that does not, nothing comes after a moment of silence.
@@ -151,8 +170,10 @@ pub(crate) struct Spoken {
     /// The answers that came, for the flows that have any.
     pub(crate) answers: Vec<Option<Noted>>,
     pub(crate) usage: ProcessUse,
-    /// Of the publisher's kernel since `Go`.
+    /// Of the publisher's kernel, where the link under test is over TCP.
     pub(crate) tcp_retransmissions: Option<u64>,
+    /// Of the publisher's side, where the link under test is `arq/`.
+    pub(crate) arq_retransmissions: Option<u64>,
     pub(crate) in_flight: Vec<InFlight>,
 }
 
@@ -240,6 +261,7 @@ mod tests {
         assert!(!["udp/a:1", "quic/a:1?rel=0"].iter().any(|endpoint| zenoh(endpoint).repairs()));
         assert!(link(Carrier::Kcp, "a:1").repairs() && !link(Carrier::Kcp, "a:1").is_tcp());
         assert!(zenoh("tls/a:1").is_tcp() && !zenoh("quic/a:1").is_tcp());
+        assert!(zenoh("arq/a:1").is_arq() && !zenoh("udp/a:1?rel=1").is_arq());
     }
 
     #[test]

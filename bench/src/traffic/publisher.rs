@@ -10,7 +10,7 @@ use super::payload::Payloads;
 use super::sampler::Sampler;
 use super::subscriber::is_answered;
 use super::usage::Meter;
-use super::{kcp, next_order, tcp, tell_in_background, zenoh_link};
+use super::{arq, kcp, next_order, tcp, tell_in_background, zenoh_link, Witness};
 use super::{Load, Noted, Order, PlannedFlow, Spoken, Word};
 use crate::delivery::{Departures, Thinned};
 use crate::opponent::Carrier;
@@ -39,7 +39,7 @@ fn run(load: &Load) -> Result<(), CarrierError> {
         return Ok(());
     }
     let meter = Meter::start();
-    let retransmitted = tcp::retransmitted_segments();
+    let again = retransmissions(load.witness());
     Word::Metering.say();
     let Some(Order::Go(first_ns)) = next_order() else { return Ok(()) };
     let sampler = Sampler::start(load, first_ns);
@@ -49,16 +49,28 @@ fn run(load: &Load) -> Result<(), CarrierError> {
 
     let samples = sampler.samples();
     let usage = meter.read(samples.own_cpu_s);
-    let since = |before: Option<u64>| Some(tcp::retransmitted_segments()?.saturating_sub(before?));
+    let again =
+        retransmissions(load.witness()).zip(again).map(|(now, then)| now.saturating_sub(then));
+    let of = |witness| again.filter(|_| load.witness() == witness);
     let spoken = Spoken {
         departures: logs.iter().map(|log| log.departures(first_ns)).collect(),
         answers: logs.iter().map(|log| log.answers()).collect(),
         usage,
-        tcp_retransmissions: load.is_over_tcp().then(|| since(retransmitted)).flatten(),
+        tcp_retransmissions: of(Witness::Kernel),
+        arq_retransmissions: of(Witness::Arq),
         in_flight: samples.in_flight,
     };
     Word::Spoken(Box::new(spoken)).say();
     Ok(())
+}
+
+/// What has been sent again so far, if anybody can tell.
+fn retransmissions(witness: Witness) -> Option<u64> {
+    match witness {
+        Witness::Kernel => tcp::retransmitted_segments(),
+        Witness::Arq => Some(arq::retransmitted_chunks()),
+        Witness::Nobody => None,
+    }
 }
 
 /// An outlet for each flow; none for a flow that opens its sessions itself.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::clock::{nanos, now_ns, sleep_until};
 use super::usage::thread_cpu_s;
-use super::{tcp, Load};
+use super::{arq, tcp, Load, Witness};
 use crate::record::InFlight;
 
 /// How often it looks.
@@ -37,10 +37,12 @@ impl Sampler {
     pub(super) fn start(load: &Load, first_ns: u64) -> Self {
         let sampler = Self::default();
         let samples = Arc::clone(&sampler.0);
-        let look = if load.is_over_tcp() { tcp::in_flight } else { link_statistics };
-        if look().is_some() {
-            std::thread::spawn(move || sample(&samples, look, first_ns));
-        }
+        let look = match load.witness() {
+            Witness::Kernel => tcp::in_flight,
+            Witness::Arq => arq::in_flight,
+            Witness::Nobody => return sampler,
+        };
+        std::thread::spawn(move || sample(&samples, look, first_ns));
         sampler
     }
 
@@ -62,9 +64,4 @@ fn sample(samples: &Mutex<Samples>, look: fn() -> Option<Reading>, first_ns: u64
             samples.in_flight.push(InFlight { at_s, bytes, window_bytes });
         }
     }
-}
-
-/// What the links of this process tell of themselves; none of those in use tells anything.
-fn link_statistics() -> Option<Reading> {
-    None
 }
