@@ -54,7 +54,7 @@ fn words(defeat: &Defeat) -> Option<String> {
         Loss::CouldNotRun { .. } => Some("could not run".to_owned()),
         Loss::Figure { figure, flow, our, their, .. } => {
             TOLD.contains(figure).then_some(())?;
-            let of = flow.as_ref().map_or(String::new(), |flow| format!(" of {flow}"));
+            let of = flow.as_ref().map(|flow| format!(" of {flow}")).unwrap_or_default();
             let (our, their) = (short(our.median()), short(their.median()));
             Some(
                 format!("{}{of} {our} / {their} {}", figure.name(), figure.unit())

@@ -97,7 +97,9 @@ fn name(cell: &Cell) -> String {
 
 fn in_short(measurement: &Measurement) -> String {
     let flows = measurement.flows.iter().map(|result| {
-        let ms = |value: Option<f64>| value.map_or("lost".to_owned(), |ms| format!("{ms:.1} ms"));
+        let ms = |value: Option<f64>| {
+            value.map_or_else(|| "lost".to_owned(), |ms| format!("{ms:.1} ms"))
+        };
         format!(
             "{} {} of {}, p50 {}, p99 {}",
             result.flow.name,

@@ -25,7 +25,7 @@ pub(super) struct ReportArgs {
 pub(super) fn run(args: &ReportArgs) -> Result<(), CliError> {
     let results: Vec<_> =
         args.results.iter().map(|directory| Results::read(directory)).collect::<Result<_, _>>()?;
-    let first = args.results.first().map_or(Path::new("."), PathBuf::as_path);
+    let first = args.results.first().map_or_else(|| Path::new("."), PathBuf::as_path);
     let target = args.out.clone().unwrap_or_else(|| first.join(FOLDER));
     let path = write_to(&target, &results)?;
     println!("report: {}", path.display());

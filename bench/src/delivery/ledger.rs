@@ -137,11 +137,6 @@ impl<T: Copy> Thinned<T> {
         self.kept.last().map(|(_, value)| value)
     }
 
-    /// As they were pushed.
-    pub(crate) fn in_order(&self) -> &[(u64, T)] {
-        &self.kept
-    }
-
     /// By ascending number.
     pub(super) fn to_sorted(&self) -> Vec<(u64, T)> {
         let mut sorted = self.kept.clone();
