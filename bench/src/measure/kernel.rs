@@ -9,6 +9,9 @@ use crate::opponent::Opponent;
 
 use super::MeasureError;
 
+/// What the kernel learns of the path from one link must not help or harm the next. Stays as it is: a connection that
+/// outlives its cell would tell after all.
+const NO_METRICS: &str = "net.ipv4.tcp_no_metrics_save";
 const DEFAULT_CONTROL: &str = "net.ipv4.tcp_congestion_control";
 
 /// What is to be put back.
@@ -36,9 +39,7 @@ impl KernelSettings {
 
     fn change(&mut self, hosts: [&Host; 2], wanted: &Wanted<'_>) -> Result<(), MeasureError> {
         for (index, host) in hosts.into_iter().enumerate() {
-            // What the kernel has learnt of this path from the links before must not help or harm this one.
-            run(host.command("ip").args(["tcp_metrics", "flush", "all"]))
-                .map_err(|reason| failed("tcp_metrics", index, "set", reason))?;
+            host.sysctl(NO_METRICS, "1")?;
             for (name, (value, _)) in &wanted.parameters {
                 self.parameters.push((index, (*name).to_owned(), read(host, index, name)?));
                 host.sysctl(name, value)?;
