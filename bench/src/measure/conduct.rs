@@ -19,13 +19,13 @@ const ANSWER: Duration = Duration::from_secs(30);
 const TELLING: &str = "telling what it noted";
 
 /// What starts the two processes.
-pub(crate) struct Commands {
-    pub(crate) subscriber: Command,
-    pub(crate) publisher: Command,
+pub(super) struct Commands {
+    pub(super) subscriber: Command,
+    pub(super) publisher: Command,
 }
 
 /// Runs a load; `begin` gives the network its faults when both sides are ready.
-pub(crate) fn conduct(
+pub(super) fn conduct(
     commands: Commands,
     load: &Load,
     begin: &mut dyn FnMut() -> Result<(), MeasureError>,

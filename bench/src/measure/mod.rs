@@ -29,7 +29,7 @@ use crate::scenario::flow::Flow;
 use crate::scenario::wire;
 use crate::traffic::{Heard, Load, Noted, Spoken};
 
-pub(crate) use conduct::{conduct, Commands};
+use conduct::{conduct, Commands};
 pub use error::{MeasureError, Who};
 use kernel::KernelSettings;
 use plan::Plan;
