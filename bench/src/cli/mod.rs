@@ -77,6 +77,8 @@ enum CliError {
     Results(#[from] ResultsError),
     #[error(transparent)]
     Report(#[from] ReportError),
+    #[error("not one run could be measured; the reasons are above")]
+    NothingMeasured,
     #[error("{0}")]
     Targets(String),
 }

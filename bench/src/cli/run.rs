@@ -8,6 +8,7 @@ use clap::Args;
 use super::campaign::Campaign;
 use super::report::{self, Results};
 use super::{defeats, CliError};
+use crate::record::Outcome;
 use crate::results::ResultSet;
 use crate::scenario::{self, Scenario};
 use crate::summary;
@@ -82,10 +83,14 @@ fn run_scenario(scenario: &Scenario, named: &str, options: &Options) -> Result<(
     let campaign = options.campaign(scenario, named)?;
     announce(&campaign);
     let results = campaign.run()?;
+    let anything = is_anything_measured(&results);
     show(&results);
     let report = report::write(&campaign.directory, &[Results::of(&campaign.scenario, results)])?;
     println!("results: {}\nreport:  {}", campaign.directory.display(), report.display());
-    Ok(())
+    match anything {
+        true => Ok(()),
+        false => Err(CliError::NothingMeasured),
+    }
 }
 
 /// Measures a scenario as it is into `directory`, or goes on there.
@@ -153,10 +158,16 @@ fn announce(campaign: &Campaign) {
 fn show(results: &ResultSet) {
     let summaries = summary::of(&results.records);
     println!("{}", summary::table(&summaries));
-    println!("{}\n", defeats::in_short(&summary::defeats(&summaries)));
-    for row in summary::retransmissions::rows(&summaries) {
-        println!("{row}");
+    if is_anything_measured(results) {
+        println!("{}\n", defeats::in_short(&summary::defeats(&summaries)));
     }
+    // Only one scenario runs TCP with and without selective acknowledgement.
+    let rows = summary::retransmissions::rows(&summaries);
+    rows.iter().filter(|row| row.without_sack.is_some()).for_each(|row| println!("{row}"));
+}
+
+fn is_anything_measured(results: &ResultSet) -> bool {
+    results.records.iter().any(|record| matches!(record.outcome, Outcome::Measured(_)))
 }
 
 /// The first folder of this scenario that does not exist yet.
