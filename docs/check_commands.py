@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
-"""Does every test that docs/testing.md names exist, and does every name match one?
+"""Does every test that the documents name exist, and does every name match one?
 
-Reads the commands `cargo test -p CRATE [--lib | --test BINARY] [NAME...]` of that page and looks for the tests in the
+Reads the commands `cargo test -p CRATE [--lib | --test BINARY] [NAME...]` of these pages and looks for the tests in the
 sources: a renamed test or an emptied filter would otherwise pass, because cargo calls "0 tests" a success.
 """
 
@@ -61,11 +61,12 @@ def problem(command: str, known: dict[str, Path]) -> str | None:
 
 
 def main() -> int:
-    commands = COMMAND.findall((DOCS / "testing.md").read_text())
+    pages = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+    commands = [(page, command.strip()) for page in pages for command in COMMAND.findall(page.read_text())]
     known = crates()
-    problems = [(command, why) for command in commands if (why := problem(command.strip(), known))]
-    for command, why in problems:
-        print(f"docs/testing.md: cargo test {command.strip()}: {why}")
+    problems = [(page, command, why) for page, command in commands if (why := problem(command, known))]
+    for page, command, why in problems:
+        print(f"{page.relative_to(ROOT)}: cargo test {command}: {why}")
     print(f"{len(commands)} commands, {len(problems)} of them name what is not there")
     return 1 if problems or not commands else 0
 

@@ -8,8 +8,9 @@
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -22,10 +23,18 @@ use nix::sys::signal::{kill, Signal};
 use nix::sys::stat::Mode;
 use nix::unistd::{chdir, close, write, Pid};
 
-use super::LabError;
+use super::{pass, LabError};
+
+/// What makes a socket: the arguments of `socket(2)`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SocketKind {
+    pub(crate) domain: libc::c_int,
+    pub(crate) kind: libc::c_int,
+    pub(crate) protocol: libc::c_int,
+}
 
 /// The namespaces of one host, alive as long as this value.
-pub(super) struct Namespace {
+pub(crate) struct Namespace {
     holder: Child,
     inside: Arc<Handles>,
 }
@@ -67,7 +76,7 @@ impl Namespace {
     }
 
     /// A command that will run inside, and that dies with the thread that starts it.
-    pub(super) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let inside = Arc::clone(&self.inside);
         let directory = std::env::current_dir().ok();
         let directory = directory.and_then(|d| CString::new(d.as_os_str().as_bytes()).ok());
@@ -83,6 +92,34 @@ impl Namespace {
         // SAFETY: the closure only makes system calls with values prepared before the fork.
         unsafe { command.pre_exec(join) };
         command
+    }
+
+    /// A socket that belongs to this namespace for as long as it lives, whoever holds it.
+    ///
+    /// It is made by a child that joins and hands it over, because a process with threads cannot join a user
+    /// namespace itself.
+    pub(crate) fn socket(&self, kind: SocketKind) -> io::Result<OwnedFd> {
+        let (ours, theirs) = UnixStream::pair()?;
+        self.inside(move || {
+            // SAFETY: a plain system call; the descriptor ends with the child.
+            let made = unsafe { libc::socket(kind.domain, kind.kind, kind.protocol) };
+            if made < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            pass::send_descriptor(theirs.as_raw_fd(), made)
+        })?;
+        pass::receive_descriptor(&ours)
+    }
+
+    /// Does `work` inside, in a child between fork and exec: system calls only, no allocation.
+    pub(super) fn inside<F>(&self, work: F) -> io::Result<()>
+    where
+        F: FnMut() -> io::Result<()> + Send + Sync + 'static,
+    {
+        let mut command = self.command("true");
+        // SAFETY: the callers' closures only make system calls with values prepared before the fork.
+        unsafe { command.pre_exec(work) };
+        command.status().map(drop)
     }
 
     fn hold<F>(enter: F, is_root: bool) -> io::Result<Self>

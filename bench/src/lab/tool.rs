@@ -38,8 +38,22 @@ pub enum LabError {
     #[error("a loss probability of {0} is impossible: 0 to 1")]
     Probability(f64),
     /// Too few or too many hosts.
-    #[error("a lab of {0} hosts is impossible: 2 to 200")]
-    HostCount(u8),
+    #[error("a network of {asked} hosts is impossible: 2 to {most}")]
+    HostCount {
+        /// How many were asked for.
+        asked: u8,
+        /// How many there can be.
+        most: u8,
+    },
+    /// A socket inside a host could not be made, bound or connected.
+    #[error("no socket in a host of the network: {0}")]
+    Socket(#[source] io::Error),
+    /// The segmentation offload could not be turned off.
+    #[error(
+        "the segmentation offload of a host's interface cannot be turned off ({0}); packets would cross the network \
+         in pieces of 64 KB, so nothing is measured. Is this kernel older than 2.6.39, or is the ioctl filtered?"
+    )]
+    Offload(#[source] io::Error),
 }
 
 impl LabError {
@@ -49,7 +63,7 @@ impl LabError {
 }
 
 /// Runs a tool to its end with `input` on its standard input; its output, or an error that says what to do.
-pub(super) fn run(command: &mut Command, input: &str) -> Result<String, LabError> {
+pub(crate) fn run(command: &mut Command, input: &str) -> Result<String, LabError> {
     // Users without root often have no sbin in their path, where these tools live.
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
@@ -82,7 +96,7 @@ fn failed(command: &Command, reason: &str) -> LabError {
 fn missing(command: &Command) -> LabError {
     let program = command.get_program().to_string_lossy().into_owned();
     let package = match program.as_str() {
-        "ip" => "iproute2",
+        "ip" | "tc" => "iproute2",
         name if name.starts_with("ip") => "iptables",
         _ => "coreutils",
     };

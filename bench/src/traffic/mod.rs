@@ -1,74 +1,222 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
-//! How does one load run over one link: a publisher in one process, a subscriber in another?
+//! How do a publishing and a subscribing process carry the flows of one measurement?
 //!
-//! Both are this program started anew with a hidden subcommand, inside a host of the lab. They are told what to do
-//! in JSON on the command line and answer in JSON lines on their standard output. Each ends by itself: the
-//! publisher after its last message, the subscriber when its standard input closes.
+//! Both are this program started anew with a hidden subcommand, inside a host of the emulated network. They are told
+//! what to do in JSON on the command line ([`Load`]) and then by lines on their standard input ([`Order`]), and answer
+//! in JSON lines on their standard output ([`Word`]). What they note stays in their memory until the run is over.
+//!
+//! ```text
+//!   subscriber   publisher
+//!   Ready                      listening
+//!                Ready         connected, and the subscriber is known
+//!   meter        meter         from here on CPU and memory count
+//!   Metering     Metering
+//!                              here the network gets its loss and delay
+//!   go           go            with the time when the first message is due
+//!   Received(n)  Sent(n)       ten times a second
+//!                Done          everything has been handed over
+//!   stop         stop
+//!   Heard        Spoken        all that was noted; both end
+//! ```
 
+mod arq;
+mod clock;
+mod kcp;
+mod opening;
+mod patterns;
+mod payload;
 mod publisher;
-mod run;
-mod stamp;
+mod sampler;
 mod subscriber;
+mod tcp;
+mod usage;
+mod zenoh_link;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::delivery::Arrival;
+use crate::delivery::{Departures, Ledger};
+use crate::opponent::Carrier;
+use crate::record::{InFlight, ProcessUse};
+use crate::scenario::flow::Flow;
 
+pub(crate) use clock::{nanos, now_ns};
+use payload::{Payloads, Stamp};
+pub(crate) use publisher::limit;
 pub use publisher::publish;
-pub use run::{run, Progress, TrafficError};
 pub use subscriber::subscribe;
 
-/// One load over one link.
+/// What both processes are told on their command line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Load {
-    /// Where the subscriber listens and the publisher connects.
-    pub endpoint: String,
-    /// The bytes of each message.
-    pub size_bytes: usize,
-    /// Messages per second.
-    pub rate: f64,
-    /// How many messages.
-    pub messages: u64,
-    /// How long after the last departure a message may still come.
-    pub grace: Duration,
-    /// Where the payload bytes come from.
+    /// The links that are used, that under test first.
+    pub links: Vec<Link>,
+    /// The flows in the scenario's order.
+    pub flows: Vec<PlannedFlow>,
+    /// Where payloads come from.
     pub seed: u64,
+    /// How long a session may take to open.
+    pub open: Duration,
+    /// How long after the last departure of a timetable a message may still come.
+    pub grace: Duration,
+    /// How long a flow without a timetable may take.
+    pub longest: Duration,
+}
+
+/// A link between the two processes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Link {
+    /// Which program carries the messages.
+    pub carrier: Carrier,
+    /// Where the subscriber listens and the publisher connects: a zenoh endpoint, for KCP `address:port`.
+    pub endpoint: String,
+    /// zenoh configuration by key path, in JSON5, beyond what every link gets.
+    pub zenoh: BTreeMap<String, String>,
+}
+
+/// A flow and the link that carries it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PlannedFlow {
+    /// As the scenario has it.
+    pub flow: Flow,
+    /// Index into [`Load::links`].
+    pub link: usize,
 }
 
 impl Load {
     /// The smallest message: number and time of departure.
-    pub const MIN_SIZE_BYTES: usize = stamp::LENGTH;
+    pub const MIN_PAYLOAD_BYTES: usize = payload::STAMP_BYTES;
 
-    /// When message `sequence` is meant to leave, after the first.
-    pub fn departure(&self, sequence: u64) -> Duration {
-        Duration::from_secs_f64(sequence as f64 / self.rate)
-    }
-
-    /// How long the run takes at most, from the first departure.
-    pub fn limit(&self) -> Duration {
-        self.departure(self.messages) + self.grace
+    /// Who can tell of the link under test from inside the publisher.
+    fn witness(&self) -> Witness {
+        match self.links.first() {
+            Some(link) if link.is_tcp() => Witness::Kernel,
+            Some(link) if link.is_arq() => Witness::Arq,
+            _ => Witness::Nobody,
+        }
     }
 }
 
-/// What the two processes tell the one that started them.
+/// Who can tell what is in flight and what was sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Witness {
+    /// TCP's counters.
+    Kernel,
+    /// The link's own statistics.
+    Arq,
+    Nobody,
+}
+
+impl Link {
+    /// Whether the kernel's TCP is beneath.
+    fn is_tcp(&self) -> bool {
+        let protocol = self.endpoint.split('/').next();
+        self.carrier == Carrier::Zenoh && matches!(protocol, Some("tcp" | "tls" | "ws" | "wss"))
+    }
+
+    fn is_arq(&self) -> bool {
+        self.carrier == Carrier::Zenoh && self.endpoint.starts_with("arq/")
+    }
+
+    /// Whether it sends again what was lost. Over a link that does not, nothing comes after a moment of silence.
+    pub(crate) fn repairs(&self) -> bool {
+        let has = |metadata| self.endpoint.contains(metadata);
+        match self.endpoint.split('/').next() {
+            Some("udp") if self.carrier == Carrier::Zenoh => has("rel=1"),
+            Some("quic") if self.carrier == Carrier::Zenoh => !has("rel=0"),
+            _ => true,
+        }
+    }
+}
+
+/// What the two processes are told, a line each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Order {
+    /// Begin to count what you use.
+    Meter,
+    /// The first message is due at this time of the monotonic clock, nanoseconds.
+    Go(u64),
+    /// Tell what you have noted, and end.
+    Stop,
+}
+
+/// What the two processes tell.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Word {
-    /// Connected and waiting.
+pub(crate) enum Word {
     Ready,
-    /// The first message is meant to leave at this time of the monotonic clock.
-    Started { at_ns: u64 },
-    /// So many messages have been handed to zenoh.
+    Metering,
+    /// So many messages have been handed over.
     Sent(u64),
-    /// So many have come.
+    /// So many have come, each counted once.
     Received(u64),
-    /// All that came.
-    Arrivals(Vec<Arrival>),
+    /// Every flow has been handed over, in these numbers.
+    Done(Vec<u64>),
+    Spoken(Box<Spoken>),
+    Heard(Box<Heard>),
     /// It cannot go on.
     Failed(String),
+}
+
+/// What the publisher has noted.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Spoken {
+    /// One for each flow.
+    pub(crate) departures: Vec<Departures>,
+    /// The answers that came, for the flows that have any.
+    pub(crate) answers: Vec<Option<Noted>>,
+    pub(crate) usage: ProcessUse,
+    /// Of the publisher's kernel, where the link under test is over TCP.
+    pub(crate) tcp_retransmissions: Option<u64>,
+    /// Of the publisher's side, where the link under test is `arq/`.
+    pub(crate) arq_retransmissions: Option<u64>,
+    pub(crate) in_flight: Vec<InFlight>,
+}
+
+/// What the subscriber has noted.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Heard {
+    /// One for each flow.
+    pub(crate) flows: Vec<Noted>,
+    pub(crate) usage: ProcessUse,
+}
+
+/// The messages of one flow that came.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Noted {
+    pub(crate) ledger: Ledger,
+    /// Messages that were not as they were sent.
+    pub(crate) damaged: u64,
+    /// What was wrong with the first of them.
+    pub(crate) damage: Option<String>,
+}
+
+impl Noted {
+    /// Notes a message that came in these pieces; its number, unless it is damaged.
+    fn note<'a>(
+        &mut self,
+        payloads: &Payloads,
+        pieces: impl Iterator<Item = &'a [u8]>,
+        arrived_ns: u64,
+    ) -> Option<u64> {
+        let noted = payloads.check(pieces).map_err(|e| e.to_string()).and_then(|stamp| {
+            let Stamp { sequence, intended_ns } = stamp;
+            let noted = self.ledger.note(sequence, intended_ns, arrived_ns, payloads.bytes());
+            noted.map(|()| sequence).map_err(|e| e.to_string())
+        });
+        match noted {
+            Ok(sequence) => Some(sequence),
+            Err(e) => {
+                self.damaged += 1;
+                self.damage.get_or_insert(e);
+                None
+            }
+        }
+    }
 }
 
 impl Word {
@@ -81,22 +229,50 @@ impl Word {
     }
 }
 
-/// Zenoh's settings on both sides: the stock ones, alone on the network, and patient. With the stock lease of 10 s
-/// and close time-out of 5 s, heavy loss ends a session over tcp within seconds and there is nothing to compare.
-fn session_config(role: &str, endpoint: &str) -> zenoh::Result<zenoh::Config> {
-    let mut config = zenoh::Config::default();
-    let endpoint = serde_json::to_string(&[endpoint])?;
-    for (key, value) in [
-        ("listen/endpoints", if role == "listen" { endpoint.as_str() } else { "[]" }),
-        ("connect/endpoints", if role == "connect" { endpoint.as_str() } else { "[]" }),
-        ("scouting/multicast/enabled", "false"),
-        ("scouting/gossip/enabled", "false"),
-        ("transport/link/tx/lease", "60000"),
-        ("transport/link/tx/queue/congestion_control/block/wait_before_close", "60000000"),
-    ] {
-        config.insert_json5(key, value)?;
-    }
-    Ok(config)
+/// The next order; `None` when whoever gives them has gone.
+fn next_order() -> Option<Order> {
+    let mut line = String::new();
+    let read = std::io::stdin().read_line(&mut line).unwrap_or(0);
+    (read > 0).then(|| serde_json::from_str(&line).ok()).flatten()
 }
 
-const KEY: &str = "arq/bench";
+/// Tells a number ten times a second, in a thread of its own.
+fn tell_in_background(word: impl Fn() -> Word + Send + 'static) {
+    const TELL: Duration = Duration::from_millis(100);
+    std::thread::spawn(move || loop {
+        std::thread::sleep(TELL);
+        word().say();
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(carrier: Carrier, endpoint: &str) -> Link {
+        Link { carrier, endpoint: endpoint.to_owned(), zenoh: BTreeMap::new() }
+    }
+
+    #[test]
+    fn it_is_known_what_a_link_stands_on() {
+        let zenoh = |endpoint| link(Carrier::Zenoh, endpoint);
+        let repairing = ["tcp/a:1", "udp/a:1?rel=1", "quic/a:1", "ws/a:1", "arq/a:1"];
+        assert!(repairing.iter().all(|endpoint| zenoh(endpoint).repairs()));
+        assert!(!["udp/a:1", "quic/a:1?rel=0"].iter().any(|endpoint| zenoh(endpoint).repairs()));
+        assert!(link(Carrier::Kcp, "a:1").repairs() && !link(Carrier::Kcp, "a:1").is_tcp());
+        assert!(zenoh("tls/a:1").is_tcp() && !zenoh("quic/a:1").is_tcp());
+        assert!(zenoh("arq/a:1").is_arq() && !zenoh("udp/a:1?rel=1").is_arq());
+    }
+
+    #[test]
+    fn a_damaged_message_is_no_arrival_and_is_remembered() {
+        let payloads = Payloads::new(1, 0, 100);
+        let mut message = payloads.make(Stamp { sequence: 7, intended_ns: 5 });
+        let mut noted = Noted::default();
+        assert_eq!(noted.note(&payloads, std::iter::once(message.as_slice()), 9), Some(7));
+        message[50] ^= 1;
+        assert_eq!(noted.note(&payloads, std::iter::once(message.as_slice()), 9), None);
+        assert_eq!((noted.ledger.delivered, noted.damaged), (1, 1));
+        assert!(noted.damage.unwrap().contains("message 7"));
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! Are the project's targets met?
+//!
+//! [`NEEDS`] says which scenarios and links the targets T1 to T12 are judged by, [`judge`] judges. A target is met only
+//! by the data that it names: all its cells, each with at least five sound repeats, compared by medians. A cell that is
+//! missing makes it *not measured*, which is not met; a run of ours that failed makes it missed, and so does one cell
+//! beyond its bound. Rivals count as they ran: a rank that they lost is later than any.
+
+mod delivery;
+mod evidence;
+mod latency;
+mod published;
+mod sharing;
+mod table;
+mod tally;
+mod throughput;
+
+use crate::record::Record;
+
+use evidence::Evidence;
+use tally::Tally;
+
+pub use table::table;
+
+/// A scenario and the links that it must have been run with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// The scenario's name.
+    pub scenario: &'static str,
+    /// The names of the links.
+    pub links: &'static [&'static str],
+}
+
+/// The default configuration.
+const ARQ: &str = "arq";
+/// Without redundancy: what retransmission alone can do.
+const ARQ_NO_FEC: &str = "arq-no-fec";
+/// What a zenoh user gets without choosing anything but the protocol.
+const DEFAULTS: [&str; 3] = ["tcp-cubic", "quic", "udp-rel"];
+/// Every stock link; those that were not run are no rivals, but for those that a target names.
+const STOCK: [&str; 8] =
+    ["tcp-cubic", "tcp-bbr", "udp", "udp-rel", "quic", "quic-rel0", "tls", "ws"];
+/// Medians of fewer repeats are worth little.
+const REPEATS: usize = 5;
+
+const fn need(scenario: &'static str, links: &'static [&'static str]) -> Need {
+    Need { scenario, links }
+}
+
+/// What has to be measured for all targets.
+pub const NEEDS: [Need; 14] = [
+    need("drop-rate", &[ARQ, ARQ_NO_FEC, "tcp-cubic", "tcp-bbr", "udp", "udp-rel", "quic"]),
+    need("drop-rate-500kb", &[ARQ]),
+    need("payload", &[ARQ]),
+    need("goodput", &[ARQ]),
+    need("loopback", &[ARQ, "tcp-cubic", "udp-rel", "quic"]),
+    need("mixed-priority", &[ARQ]),
+    need("ping-pong", &[ARQ, "udp"]),
+    need("fairness", &[ARQ]),
+    need("fairness-cubic", &[ARQ]),
+    need("arq-schemes", &[ARQ]),
+    need("sack", &[ARQ]),
+    need("window-vs-aimd", &[ARQ, "arq-aimd"]),
+    need("reliable-sheet", &[ARQ]),
+    need("blackout", &[ARQ]),
+];
+
+/// What became of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every cell is within its bound.
+    Met,
+    /// At least one is not.
+    Missed,
+    /// No cell is beyond its bound, but not all were measured.
+    NotMeasured,
+}
+
+/// A target and how far it is met.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// `T1` to `T12`; `T5b` is the second stage of T5.
+    pub target: &'static str,
+    /// What is asked for.
+    pub claim: &'static str,
+    /// Whether it is so.
+    pub outcome: Outcome,
+    /// The worst of all cells as a share of what is allowed: above 1 the target is missed.
+    pub worst_ratio: Option<f64>,
+    /// The worst cell in words; empty when nothing was measured.
+    pub worst: String,
+    /// Cells beyond their bound.
+    pub missed: Vec<String>,
+    /// What is not there, and why.
+    pub missing: Vec<String>,
+}
+
+/// How a target is judged.
+type Judge = fn(&Evidence<'_>) -> Tally;
+
+/// Name, claim, and how it is judged.
+const TARGETS: [(&str, &str, Judge); 13] = [
+    (
+        "T1",
+        "without redundancy: p50 <= 1.15 x, p99 <= 1.3 x the ideal selective repeat, + 1 ms",
+        latency::near_the_ideal,
+    ),
+    (
+        "T2",
+        "10 KB, 10 ms, 10 %: p99 <= one round trip, <= 1.5 bytes on the wire per byte",
+        latency::within_a_round_trip,
+    ),
+    (
+        "T3",
+        "p99 at 10 and 25 %: 10 x below the stock defaults, 3 x below the best; never 5 % later",
+        latency::ahead_of_the_stock_links,
+    ),
+    (
+        "T4",
+        "goodput >= 90 % of rate x (1 - loss) at 100 Mb/s, 20 ms round trip, 0 to 25 %",
+        throughput::near_the_capacity,
+    ),
+    ("T5", "loopback: >= 3 x quic and udp rel=1, >= 0.7 x tcp", throughput::fast_on_loopback),
+    ("T5b", "loopback: >= 1.0 x tcp", throughput::as_fast_as_tcp),
+    ("T6", "CPU per GB <= 1.5 x tcp, <= 0.5 x quic", throughput::thrifty),
+    ("T7", "a beacon beside 100 KB at 10 %: p99 <= 1.2 x the beacon alone", latency::urgent_first),
+    ("T8", "ping-pong without loss: p50 <= 1.1 x plain udp", latency::quick_to_answer),
+    (
+        "T9",
+        "beside cubic 25 to 75 % of the bottleneck; Jain >= 0.95 between two of ours",
+        sharing::fair,
+    ),
+    ("T10", "1,000 idle links: <= 64 KiB each, no timer but the keep-alive", idle),
+    (
+        "T11",
+        "every published figure beaten or matched; all in order on the reliable sheet",
+        published::beaten_or_matched,
+    ),
+    (
+        "T12",
+        "after 8 s of blackout: the session lives, the first message within 1.5 PTO",
+        delivery::back_after_a_blackout,
+    ),
+];
+
+/// Judges all targets by the records of each scenario. Records of other scenarios do no harm.
+pub fn judge(results: &[(String, Vec<Record>)]) -> Vec<Verdict> {
+    let evidence = Evidence::of(results);
+    TARGETS.map(|(target, claim, judge)| judge(&evidence).verdict(target, claim)).into()
+}
+
+/// No scenario holds a thousand links.
+fn idle(_: &Evidence) -> Tally {
+    let mut tally = Tally::default();
+    tally.is_missing("not measured by arq-bench: it needs a thousand links in one process");
+    tally
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! Does each target turn on the very data that it names, and on nothing less?
+
+use std::sync::OnceLock;
+
+use super::*;
+use crate::oracle;
+use crate::record::{Cell, FlowResult, InFlight, Measurement, Percentiles, ProcessUse};
+use crate::scenario::flow::{Flow, Pattern};
+use crate::scenario::wire::Network;
+use crate::scenario::{self, Setting};
+
+type Results = Vec<(String, Vec<Record>)>;
+
+/// A world in which every target is met.
+fn ideal_world() -> Results {
+    static WORLD: OnceLock<Results> = OnceLock::new();
+    let measure =
+        || NEEDS.iter().map(|need| (need.scenario.to_owned(), records_of(need))).collect();
+    WORLD.get_or_init(measure).clone()
+}
+
+fn records_of(need: &Need) -> Vec<Record> {
+    let scenario = scenario::find(need.scenario).unwrap();
+    let grounds = scenario.cells().into_iter().filter(|setting| setting.cell.link == ARQ);
+    let record = |setting: &Setting, link: &str, repeat: u32| Record {
+        scenario: need.scenario.to_owned(),
+        cell: Cell { link: link.to_owned(), setting: setting.cell.setting.clone() },
+        repeat,
+        seed: u64::from(repeat),
+        started_unix_s: 0,
+        network: setting.network.clone(),
+        outcome: crate::record::Outcome::Measured(Box::new(measurement(need, setting, link))),
+    };
+    let links = |setting: Setting| {
+        let each = need.links.iter().flat_map(|link| (0..5).map(move |repeat| (link, repeat)));
+        each.map(|(link, repeat)| record(&setting, link, repeat)).collect::<Vec<_>>()
+    };
+    grounds.flat_map(links).collect()
+}
+
+fn measurement(need: &Need, setting: &Setting, link: &str) -> Measurement {
+    let flows: Vec<_> =
+        setting.flows.iter().map(|flow| result(need, &setting.network, flow, link)).collect();
+    let bytes: u64 = flows.iter().map(|f| f.delivered * f.flow.payload_bytes as u64).sum();
+    let cost = if link == "quic" { 3.0 } else { 1.0 };
+    let process = ProcessUse { cpu_s: cost * bytes as f64 / 1e9 / 2.0, peak_rss_bytes: 1 << 20 };
+    let mut measurement = Measurement {
+        flows,
+        publisher: process,
+        subscriber: process,
+        arq_retransmissions: Some(100),
+        in_flight: Vec::<InFlight>::new(),
+        ..Measurement::default()
+    };
+    measurement.forward.entered_bytes = bytes * 5 / 4;
+    measurement
+}
+
+fn result(need: &Need, network: &Network, flow: &Flow, link: &str) -> FlowResult {
+    let (offered, duration_s) = match flow.pattern {
+        Pattern::Periodic { messages, rate_hz } => (messages, messages as f64 / rate_hz),
+        Pattern::PingPong { messages } | Pattern::Opening { messages } => (messages, 1.0),
+        Pattern::Transfer { messages } => (messages, if link == "arq-aimd" { 30.0 } else { 2.0 }),
+        Pattern::Flood { seconds } => {
+            let mbps = flood_mbps(network, link);
+            ((mbps * 1e6 * seconds / 8.0 / flow.payload_bytes as f64).ceil() as u64, seconds)
+        }
+    };
+    let tenths = (duration_s * 10.0) as usize;
+    let departures = |rate_hz: f64| (0..offered).map(move |i| i as f64 / rate_hz * 1e3);
+    let messages = match flow.pattern {
+        Pattern::Periodic { rate_hz, .. } if need.scenario == "blackout" => {
+            departures(rate_hz).map(|at| (at, Some(after_blackout(at)))).collect()
+        }
+        _ => Vec::new(),
+    };
+    FlowResult {
+        flow: flow.clone(),
+        offered,
+        delivered: offered,
+        duplicates: 0,
+        out_of_order: 0,
+        longest_silence_ms: 1.0,
+        duration_s,
+        arrived_bytes: vec![1_000; tenths],
+        messages,
+        kept_every: 1,
+        percentiles: percentiles(network, flow, link),
+        ideal: None,
+    }
+}
+
+fn flood_mbps(network: &Network, link: &str) -> f64 {
+    let on_loopback = if link == ARQ {
+        10_000.0
+    } else if link.starts_with("tcp") {
+        9_000.0
+    } else {
+        2_500.0
+    };
+    oracle::capacity_mbps(network).map_or(on_loopback, |capacity| 0.98 * capacity)
+}
+
+/// What departs in the blackout of 3 to 11 s arrives half a second behind it.
+fn after_blackout(departed_ms: f64) -> f64 {
+    match departed_ms {
+        3_000.0..11_500.0 => 11_500.0 - departed_ms,
+        _ => 10.0,
+    }
+}
+
+/// Ours arrive at once, without redundancy as the ideal does, the others twenty times later.
+fn percentiles(network: &Network, flow: &Flow, link: &str) -> Percentiles {
+    let at_once = network.forward.delay_ms + 0.2;
+    let all = |ms: f64| {
+        let it = Some(ms);
+        Percentiles { mean_of_delivered: it, p50: it, p90: it, p99: it, p99_9: it, max: it }
+    };
+    match link {
+        ARQ => all(at_once),
+        ARQ_NO_FEC => oracle::closed_form(flow, network).unwrap(),
+        _ => all(20.0 * at_once),
+    }
+}
+
+fn outcome_of(results: &Results, target: &str) -> Verdict {
+    judge(results).into_iter().find(|verdict| verdict.target == target).unwrap()
+}
+
+/// Changes every run of a link in a scenario whose setting has all of these values.
+fn change(
+    results: &mut Results,
+    scenario: &str,
+    link: &str,
+    setting: &[(&str, &str)],
+    mut how: impl FnMut(&mut Measurement),
+) {
+    let (_, records) = results.iter_mut().find(|(name, _)| name == scenario).unwrap();
+    let mut changed = 0;
+    for record in records.iter_mut().filter(|record| record.cell.link == link) {
+        let has = |(axis, value): &(&str, &str)| {
+            record.cell.setting.contains(&((*axis).to_owned(), (*value).to_owned()))
+        };
+        if let (true, crate::record::Outcome::Measured(measurement)) =
+            (setting.iter().all(has), &mut record.outcome)
+        {
+            how(measurement);
+            changed += 1;
+        }
+    }
+    assert!(changed > 0, "nothing to change in {scenario}, {link}, {setting:?}");
+}
+
+/// The target must be met before the change and missed after it; all others stay as they are.
+fn turns(
+    target: &str,
+    scenario: &str,
+    link: &str,
+    setting: &[(&str, &str)],
+    how: fn(&mut Measurement),
+) {
+    let mut results = ideal_world();
+    let before = judge(&results);
+    change(&mut results, scenario, link, setting, how);
+    for (before, after) in before.iter().zip(judge(&results)) {
+        let expected = if before.target == target { Outcome::Missed } else { before.outcome };
+        assert_eq!(after.outcome, expected, "{target} turned {after:?}");
+    }
+}
+
+const HARD: [(&str, &str); 3] =
+    [("drop_percent", "25"), ("delay_ms", "10"), ("payload_bytes", "100000")];
+
+#[test]
+fn in_an_ideal_world_all_is_met_but_what_is_not_measured_here() {
+    for verdict in judge(&ideal_world()) {
+        let expected = if verdict.target == "T10" { Outcome::NotMeasured } else { Outcome::Met };
+        assert_eq!(verdict.outcome, expected, "{verdict:#?}");
+        assert!(verdict.worst_ratio.is_none_or(|ratio| ratio <= 1.0), "{verdict:#?}");
+    }
+}
+
+#[test]
+fn without_results_nothing_is_met() {
+    for verdict in judge(&[]) {
+        assert_eq!(verdict.outcome, Outcome::NotMeasured, "{verdict:?}");
+        assert!(!verdict.missing.is_empty() && verdict.worst.is_empty());
+    }
+}
+
+#[test]
+fn t1_turns_on_one_percentile_of_one_cell() {
+    // The ideal p99 of that cell is 130 ms.
+    turns("T1", "drop-rate", ARQ_NO_FEC, &HARD, |run| run.flows[0].percentiles.p99 = Some(171.0));
+    turns("T1", "drop-rate", ARQ_NO_FEC, &HARD, |run| run.flows[0].percentiles.p50 = None);
+    let mut results = ideal_world();
+    change(&mut results, "drop-rate", ARQ_NO_FEC, &HARD, |run| {
+        run.flows[0].percentiles.p99 = Some(169.0);
+    });
+    let verdict = outcome_of(&results, "T1");
+    assert_eq!(verdict.outcome, Outcome::Met);
+    assert_eq!(verdict.worst, "100000 bytes, 10 ms, 25 % p99: 169 of at most 170");
+}
+
+#[test]
+fn t2_turns_on_the_round_trip_and_on_the_bytes() {
+    let cell = [("drop_percent", "10"), ("delay_ms", "10"), ("payload_bytes", "10000")];
+    turns("T2", "drop-rate", ARQ, &cell, |run| run.flows[0].percentiles.p99 = Some(20.1));
+    turns("T2", "drop-rate", ARQ, &cell, |run| run.backward.entered_bytes = 700_000);
+}
+
+#[test]
+fn t3_turns_on_any_rival_that_comes_near() {
+    // Ours takes 10.2 ms; a tenth and a third of theirs must not be below that.
+    turns("T3", "drop-rate", "tcp-cubic", &HARD, |run| run.flows[0].percentiles.p99 = Some(101.0));
+    turns("T3", "drop-rate", "tcp-bbr", &HARD, |run| run.flows[0].percentiles.p99 = Some(30.0));
+    // Ours takes 0.7 ms: 5 % later would be 0.693.
+    let clean = [("drop_percent", "0"), ("delay_ms", "0.5"), ("payload_bytes", "10000")];
+    turns("T3", "drop-rate", "udp", &clean, |run| run.flows[0].percentiles.p50 = Some(0.66));
+    let mut results = ideal_world();
+    change(&mut results, "drop-rate", "tcp-cubic", &HARD, |run| {
+        run.flows[0].percentiles.p99 = None
+    });
+    assert_eq!(outcome_of(&results, "T3").outcome, Outcome::Met);
+    // A rival that is missing is no rival that was beaten.
+    results[0].1.retain(|record| record.cell.link != "tcp-bbr");
+    assert_eq!(outcome_of(&results, "T3").outcome, Outcome::NotMeasured);
+}
+
+#[test]
+fn t4_to_t6_turn_on_goodput_and_cpu() {
+    let slower = |run: &mut Measurement| run.flows[0].duration_s *= 1.1;
+    turns("T4", "goodput", ARQ, &[("drop_percent", "25")], slower);
+    turns("T5b", "loopback", ARQ, &[], |run| run.flows[0].duration_s *= 1.2);
+    turns("T6", "loopback", ARQ, &[], |run| run.publisher.cpu_s *= 2.1);
+    let mut results = ideal_world();
+    change(&mut results, "loopback", "quic", &[], |run| run.flows[0].duration_s *= 0.7);
+    assert_eq!(outcome_of(&results, "T5").outcome, Outcome::Missed);
+}
+
+#[test]
+fn t7_and_t8_turn_on_what_the_rest_costs_a_small_message() {
+    let beside = [("drop_percent", "10"), ("case", "beside 100 KB")];
+    turns("T7", "mixed-priority", ARQ, &beside, |run| run.flows[0].percentiles.p99 = Some(6.3));
+    turns("T8", "ping-pong", "udp", &[], |run| run.flows[0].percentiles.p50 = Some(0.1));
+}
+
+#[test]
+fn t9_turns_on_too_much_on_too_little_and_on_unevenness() {
+    turns("T9", "fairness-cubic", ARQ, &[], |run| run.flows[0].arrived_bytes.fill(3_100));
+    turns("T9", "fairness-cubic", ARQ, &[], |run| run.flows[0].arrived_bytes.fill(300));
+    turns("T9", "fairness", ARQ, &[], |run| run.flows[1].arrived_bytes.fill(500));
+    // Before the second joins, all may go to the first.
+    let mut results = ideal_world();
+    change(&mut results, "fairness", ARQ, &[], |run| run.flows[0].arrived_bytes[..50].fill(90_000));
+    assert_eq!(outcome_of(&results, "T9").outcome, Outcome::Met);
+}
+
+#[test]
+fn t11_turns_on_published_figures_and_on_the_sheet() {
+    let clean = [("drop_percent", "0"), ("delay_ms", "0.5"), ("payload_bytes", "10000")];
+    turns("T11", "drop-rate", ARQ, &clean, |run| run.flows[0].delivered -= 1);
+    // Published: a mean of 52.7 ms; 17 of 25 s; 3.9 s.
+    let jitter = [("case", "1 %, jitter")];
+    turns("T11", "arq-schemes", ARQ, &jitter, |run| {
+        run.flows[0].percentiles.mean_of_delivered = Some(55.6);
+    });
+    turns("T11", "window-vs-aimd", ARQ, &[("case", "remote")], |run| {
+        run.flows[0].duration_s = 21.5
+    });
+    let huge = [("case", "huge, 5 Mb/s, clean")];
+    turns("T11", "reliable-sheet", ARQ, &huge, |run| run.flows[0].duration_s = 4.2);
+    turns("T11", "reliable-sheet", ARQ, &[("case", "50 % dropped")], |run| {
+        run.flows[0].delivered -= 1
+    });
+    turns("T11", "reliable-sheet", ARQ, &huge, |run| run.flows[0].out_of_order = 1);
+    turns("T11", "sack", ARQ, &[], |run| run.arq_retransmissions = Some(114));
+}
+
+#[test]
+fn t12_turns_on_the_first_message_and_on_every_message() {
+    turns("T12", "blackout", ARQ, &[], |run| {
+        for (at, latency) in &mut run.flows[0].messages {
+            if (3_000.0..13_000.0).contains(at) {
+                *latency = Some(13_000.0 - *at);
+            }
+        }
+    });
+    turns("T12", "blackout", ARQ, &[], |run| run.flows[0].delivered -= 1);
+    let mut results = ideal_world();
+    change(&mut results, "blackout", ARQ, &[], |run| run.flows[0].kept_every = 2);
+    assert_eq!(outcome_of(&results, "T12").outcome, Outcome::NotMeasured);
+}
+
+#[test]
+fn too_few_repeats_and_void_runs_are_not_measured_and_failures_are_missed() {
+    let with = |how: fn(&mut Record)| {
+        let mut results = ideal_world();
+        let (_, goodput) = results.iter_mut().find(|(name, _)| name == "goodput").unwrap();
+        how(&mut goodput[0]);
+        outcome_of(&results, "T4")
+    };
+    let void = with(|record| match &mut record.outcome {
+        crate::record::Outcome::Measured(run) => run.forward.emulator_overrun = 1,
+        crate::record::Outcome::Failed(_) => unreachable!(),
+    });
+    assert_eq!(void.outcome, Outcome::NotMeasured);
+    assert!(void.missing[0].ends_with("0 %: 4 of 5 repeats"), "{void:?}");
+    let failed = with(|record| record.outcome = crate::record::Outcome::Failed("died".to_owned()));
+    assert_eq!(failed.outcome, Outcome::Missed);
+    let shown = table(&[void, failed]);
+    assert!(
+        shown.contains("T4 not measured: goodput, arq") && shown.contains("failed: died"),
+        "{shown}"
+    );
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! How is a scenario run from its first cell to its last, and gone on with after an interruption?
+//!
+//! A cell that was measured is on the disk before the next begins. A link that cannot do what a cell asks is a result;
+//! a network, a disk or a person that stops the bench is not: the campaign ends with what it has.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::progress::Display;
+use crate::emulator::{EmulatorError, Fate, Network, PacketLog};
+use crate::measure::{measure, Job, MeasureError, Patience};
+use crate::oracle::{self, Passage};
+use crate::record::{Measurement, Outcome, Record};
+use crate::results::{self, Journal, ResultSet, ResultsError};
+use crate::scenario::{Scenario, Setting};
+
+/// The first port of the links under test.
+const FIRST_PORT: u16 = 20_000;
+/// Each cell gets so many ports of its own; the hundredth cell after it gets them again.
+const PORTS_PER_CELL: u16 = 100;
+const CELLS_BEFORE_REUSE: usize = 100;
+
+/// A scenario, where its results go, and what decides chance.
+#[derive(Debug)]
+pub(super) struct Campaign {
+    pub(super) scenario: Scenario,
+    pub(super) directory: PathBuf,
+    pub(super) seed: u64,
+    /// What the user would type to make these results again.
+    pub(super) command: String,
+}
+
+/// Why a campaign ended before its last cell. What was finished is kept.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CampaignError {
+    #[error(transparent)]
+    Network(#[from] EmulatorError),
+    #[error(transparent)]
+    Results(#[from] ResultsError),
+    #[error("this program cannot be found again: {0}")]
+    Program(#[source] std::io::Error),
+    #[error("signals cannot be caught: {0}")]
+    Signals(#[source] std::io::Error),
+    /// The user's wish is no failure of the bench, and yet not all is there.
+    #[error("interrupted: {finished} of {all} runs are finished and kept; go on with\n  {command} --out {}", directory.display())]
+    Interrupted { finished: usize, all: usize, command: String, directory: PathBuf },
+}
+
+impl Campaign {
+    /// Runs what is not finished yet; then all results are in the directory.
+    pub(super) fn run(&self) -> Result<ResultSet, CampaignError> {
+        let interrupted = Interrupt::install()?;
+        let program = std::env::current_exe().map_err(CampaignError::Program)?;
+        let environment = results::environment(zenoh_version(), &self.command, self.seed);
+        let opened = Journal::open(&self.directory, &environment, &self.scenario.text)?;
+        let (mut journal, warning) = opened;
+        let runs = self.scenario.schedule(self.seed);
+        let display = Display::new(&self.scenario, runs.len());
+        warning.iter().for_each(|warning| display.say(&format!("note: {warning}")));
+        let mut network = Network::new(2)?;
+        for (index, (repeat, setting)) in runs.iter().enumerate() {
+            let seed = self.seed_of(*repeat);
+            if journal.finished().contains(&(setting.cell.clone(), *repeat, seed)) {
+                display.skipped();
+                continue;
+            }
+            let started_unix_s = unix_seconds();
+            display.begins(*repeat, setting);
+            let outcome = self.outcome(&mut network, setting, seed, index, &program, &display);
+            if interrupted.was() {
+                journal.write_sheet()?;
+                return Err(self.interrupted(&journal, runs.len()));
+            }
+            let record = Record {
+                scenario: self.scenario.name.clone(),
+                cell: setting.cell.clone(),
+                repeat: *repeat,
+                seed,
+                started_unix_s,
+                network: setting.network.clone(),
+                outcome: outcome?,
+            };
+            display.ended(&record);
+            journal.append(&record)?;
+        }
+        display.finish();
+        journal.write_sheet()?;
+        Ok(ResultSet::read(&self.directory)?)
+    }
+
+    /// The same chance for every link in a repeat.
+    fn seed_of(&self, repeat: u32) -> u64 {
+        self.seed.wrapping_add(u64::from(repeat))
+    }
+
+    fn outcome(
+        &self,
+        network: &mut Network,
+        setting: &Setting,
+        seed: u64,
+        index: usize,
+        program: &Path,
+        display: &Display,
+    ) -> Result<Outcome, CampaignError> {
+        let patience = Patience {
+            grace: self.scenario.grace,
+            longest: self.scenario.grace,
+            ..Patience::default()
+        };
+        let job = Job {
+            opponent: &setting.opponent,
+            opponents: &self.scenario.rivals,
+            flows: &setting.flows,
+            network: &setting.network,
+            seed,
+            patience,
+            port: port_of(index),
+            program,
+        };
+        match measure(network, &job, &|progress| display.progress(progress)) {
+            Ok(mut measurement) => {
+                add_bounds(&mut measurement, setting, &network.packet_log()?);
+                Ok(Outcome::Measured(Box::new(measurement)))
+            }
+            Err(MeasureError::Emulator(error)) => Err(error.into()),
+            Err(error) => Ok(Outcome::Failed(error.to_string())),
+        }
+    }
+
+    fn interrupted(&self, journal: &Journal, all: usize) -> CampaignError {
+        CampaignError::Interrupted {
+            finished: journal.finished().len(),
+            all,
+            command: self.command.clone(),
+            directory: self.directory.clone(),
+        }
+    }
+}
+
+/// What the best retransmitting link could have done, beside each flow.
+fn add_bounds(measurement: &mut Measurement, setting: &Setting, log: &PacketLog) {
+    let forward = log.packets.iter().filter(|packet| packet.from == 0);
+    let passages: Vec<_> = forward
+        .map(|packet| Passage { entered_ns: packet.entered_ns, lost: packet.fate == Fate::Lost })
+        .collect();
+    for result in &mut measurement.flows {
+        let first_departure_ns = (result.flow.start_s * 1e9) as u64;
+        // A log that was cut off would make the network look better than it was.
+        let log = if log.not_kept == 0 { passages.as_slice() } else { &[] };
+        let ideal = oracle::ideal(&result.flow, &setting.network, log, first_departure_ns);
+        result.ideal = Some(ideal);
+    }
+}
+
+/// No packet of one cell can reach the next.
+fn port_of(index: usize) -> u16 {
+    let cell = u16::try_from(index % CELLS_BEFORE_REUSE).unwrap_or(0);
+    FIRST_PORT + PORTS_PER_CELL * cell
+}
+
+fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+fn zenoh_version() -> &'static str {
+    zenoh::GIT_VERSION
+}
+
+/// Ctrl-C ends the campaign after the cell that it also ends; a second one ends the program at once.
+struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    fn install() -> Result<Self, CampaignError> {
+        const EXIT_AS_SHELLS_DO: i32 = 130;
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register_conditional_shutdown(
+                signal,
+                EXIT_AS_SHELLS_DO,
+                Arc::clone(&flag),
+            )
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
+            .map_err(CampaignError::Signals)?;
+        }
+        Ok(Self(flag))
+    }
+
+    fn was(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbouring_cells_share_no_port_and_all_ports_exist() {
+        let ports: Vec<_> = (0..250).map(port_of).collect();
+        assert!(ports.windows(2).all(|pair| pair[0].abs_diff(pair[1]) >= PORTS_PER_CELL));
+        assert!(ports.iter().all(|port| port.checked_add(PORTS_PER_CELL).is_some()));
+        assert_eq!(ports[0], ports[100]);
+    }
+}

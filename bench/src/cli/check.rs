@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! `arq-bench check`: are the targets T1 to T12 met? What they need and nobody has measured yet is measured first.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{list, run, CliError};
+use crate::check::{self, Need, Outcome, NEEDS};
+use crate::record::Record;
+use crate::results::ResultSet;
+use crate::scenario::{self, Scenario};
+
+/// `arq-bench check`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  arq-bench check                     measures all that the targets need, for hours; an interrupted run goes on
+  arq-bench check --only goodput      measures one scenario and judges what it can
+  arq-bench check --judge             judges what is there, measures nothing")]
+pub(super) struct CheckArgs {
+    /// Where the results are and go, a folder for each scenario.
+    #[arg(long, value_name = "DIR", default_value = "arq-bench-results/check")]
+    results: PathBuf,
+    /// Measure only these scenarios.
+    #[arg(long, value_name = "SCENARIOS", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Measure nothing.
+    #[arg(long, conflicts_with = "only")]
+    judge: bool,
+}
+
+/// Measures what is missing and judges; an error when a target is not met.
+pub(super) fn run(args: &CheckArgs) -> Result<(), CliError> {
+    let wanted = args.wanted()?;
+    if !args.judge {
+        let all: Duration = wanted.iter().map(|(_, scenario)| scenario.estimated_duration()).sum();
+        eprintln!(
+            "{} scenarios, about {} where nothing is there yet",
+            wanted.len(),
+            list::duration(all)
+        );
+        for (need, scenario) in &wanted {
+            run::measure_into(scenario, &args.results.join(need.scenario))?;
+        }
+    }
+    let results = read_all(&args.results)?;
+    let verdicts = check::judge(&results);
+    println!("{}", check::table(&verdicts));
+    let unmet: Vec<_> = verdicts
+        .iter()
+        .filter(|verdict| verdict.outcome != Outcome::Met)
+        .map(|verdict| verdict.target)
+        .collect();
+    match unmet.is_empty() {
+        true => Ok(()),
+        false => Err(CliError::Targets(format!("not met: {}", unmet.join(", ")))),
+    }
+}
+
+impl CheckArgs {
+    /// The scenarios to measure, each with the links that it has and those that a target needs.
+    fn wanted(&self) -> Result<Vec<(Need, Scenario)>, CliError> {
+        let unknown =
+            self.only.iter().find(|name| NEEDS.iter().all(|need| need.scenario != **name));
+        if let Some(name) = unknown {
+            let valid: Vec<_> = NEEDS.iter().map(|need| need.scenario).collect();
+            return Err(CliError::Targets(format!(
+                "no target needs `{name}`; they need {}",
+                valid.join(", ")
+            )));
+        }
+        let is_wanted = |need: &&Need| {
+            self.only.is_empty() || self.only.iter().any(|name| name == need.scenario)
+        };
+        NEEDS.iter().filter(is_wanted).map(|need| Ok((*need, with_links(need)?))).collect()
+    }
+}
+
+fn with_links(need: &Need) -> Result<Scenario, CliError> {
+    let scenario = scenario::find(need.scenario)?;
+    let mut names: Vec<_> = scenario.links.iter().map(|link| link.name.clone()).collect();
+    let missing: Vec<_> =
+        need.links.iter().filter(|link| !names.iter().any(|name| name == *link)).collect();
+    if missing.is_empty() {
+        return Ok(scenario);
+    }
+    names.extend(missing.into_iter().map(|link| (*link).to_owned()));
+    Ok(scenario.with_links(&names)?)
+}
+
+fn read_all(root: &Path) -> Result<Vec<(String, Vec<Record>)>, CliError> {
+    let there = NEEDS.iter().filter(|need| root.join(need.scenario).exists());
+    there
+        .map(|need| {
+            let set = ResultSet::read(&root.join(need.scenario))?;
+            Ok((need.scenario.to_owned(), set.records))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(only: &[&str]) -> CheckArgs {
+        let only = only.iter().map(|name| (*name).to_owned()).collect();
+        CheckArgs { results: PathBuf::new(), only, judge: false }
+    }
+
+    #[test]
+    fn every_need_can_be_measured_with_its_links() {
+        let wanted = args(&[]).wanted().unwrap();
+        assert_eq!(wanted.len(), NEEDS.len());
+        for (need, scenario) in wanted {
+            let has = |name: &&str| scenario.links.iter().any(|link| link.name == **name);
+            assert!(need.links.iter().all(|name| has(&name)), "{}", need.scenario);
+        }
+    }
+
+    #[test]
+    fn a_scenario_that_no_target_needs_is_refused_with_those_that_are_needed() {
+        let error = args(&["quick"]).wanted().unwrap_err().to_string();
+        assert!(error.contains("`quick`") && error.contains("drop-rate"), "{error}");
+    }
+
+    #[test]
+    fn nothing_measured_is_nothing_met() {
+        let root = tempfile::tempdir().unwrap();
+        let judged = CheckArgs { results: root.path().to_owned(), only: Vec::new(), judge: true };
+        let error = run(&judged).unwrap_err().to_string();
+        assert!(error.starts_with("not met: T1, T2"), "{error}");
+    }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! What can be asked of the bench on the command line?
+
+mod campaign;
+mod check;
+mod defeats;
+mod list;
+mod progress;
+mod report;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::compare::CompareArgs;
+use crate::emulator::selftest::SelfTestArgs;
+use crate::report::ReportError;
+use crate::results::ResultsError;
+use crate::scenario::ScenarioError;
+use crate::traffic::{self, Load};
+
+use campaign::CampaignError;
+
+/// Compares zenoh's links, side by side, on networks that delay, lose and limit packets.
+#[derive(Parser)]
+#[command(
+    version,
+    after_help = "\
+Start with `arq-bench quick`: a minute and a half, no root needed where the kernel allows user namespaces.
+The network is emulated beneath all links alike, on this machine; `arq-bench selftest` shows how exactly.
+docs/benchmarking.md tells how to read the results and how to write a scenario of your own."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The quick comparison: 10 KB messages over arq, tcp, udp and quic while 0, 5 and 10 % of the packets are lost.
+    Quick(run::QuickArgs),
+    /// Measures a scenario, shows a table and writes the report.
+    Run(run::RunArgs),
+    /// What can be measured, and how long it takes.
+    List(list::ListArgs),
+    /// Writes the report of results that are there.
+    Report(report::ReportArgs),
+    /// Which figures of two result sets differ, and how surely?
+    Compare(CompareArgs),
+    /// Judges the project's targets T1 to T12; the exit status tells whether all are met.
+    Check(check::CheckArgs),
+    /// How exactly does the emulated network do what it is asked?
+    Selftest(SelfTestArgs),
+    /// The publishing half of a measurement.
+    #[command(hide = true)]
+    Publish {
+        #[arg(value_parser = load)]
+        load: Load,
+    },
+    /// The subscribing half.
+    #[command(hide = true)]
+    Subscribe {
+        #[arg(value_parser = load)]
+        load: Load,
+    },
+}
+
+/// Why a command failed, in words for the one who typed it.
+#[derive(Debug, thiserror::Error)]
+enum CliError {
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    #[error(transparent)]
+    Campaign(#[from] CampaignError),
+    #[error(transparent)]
+    Results(#[from] ResultsError),
+    #[error(transparent)]
+    Report(#[from] ReportError),
+    #[error("not one run could be measured; the reasons are above")]
+    NothingMeasured,
+    #[error("{0}")]
+    Targets(String),
+}
+
+/// Does what the command line says.
+pub fn main() -> ExitCode {
+    zenoh::init_log_from_env_or("error");
+    let done = match Arguments::parse().command {
+        Command::Quick(args) => run::quick(&args),
+        Command::Run(args) => run::run(&args),
+        Command::List(args) => list::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Compare(args) => return crate::compare::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Selftest(args) => return crate::emulator::selftest::run(&args),
+        Command::Publish { load } => {
+            traffic::publish(&load);
+            Ok(())
+        }
+        Command::Subscribe { load } => {
+            traffic::subscribe(&load);
+            Ok(())
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn load(text: &str) -> Result<Load, String> {
+    serde_json::from_str(text).map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! Is one result set better than another, cell by cell, or could the difference be chance?
+//!
+//! The repeats of a cell are the sample. Welch's t-test on the logarithms asks whether the two differ, for latencies
+//! spread by factors, not by differences; where a rank was lost or a figure is zero, the Mann-Whitney test does.
+//! Holm's correction keeps the chance of even one false alarm in the whole table below the level asked for.
+
+mod bootstrap;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::record::{Cell, Environment};
+use crate::results::{ResultSet, ResultsError};
+use crate::summary::significance::{holm, mann_whitney, welch};
+use crate::summary::{self, Figure, Figures, Spread, Summary};
+
+/// Two result sets of the same scenario.
+#[derive(Args, Clone, Debug)]
+pub struct CompareArgs {
+    /// The directory of the first result set.
+    pub a: PathBuf,
+    /// The directory of the second, which is judged against the first.
+    pub b: PathBuf,
+    /// The figures to compare [default: delivered, p50, p99, goodput, duration, wire bytes, CPU].
+    #[arg(long = "figure", value_enum)]
+    pub figures: Vec<Figure>,
+    /// The chance of one false alarm or more in the whole table.
+    #[arg(long, default_value_t = 0.05)]
+    pub level: f64,
+}
+
+/// What is compared unless something else is asked for.
+const FIGURES: [Figure; 7] = [
+    Figure::Share,
+    Figure::P50,
+    Figure::P99,
+    Figure::Goodput,
+    Figure::Duration,
+    Figure::WireBytes,
+    Figure::CpuPerGb,
+];
+
+/// One figure of one cell in both sets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// The scenario's name.
+    pub scenario: String,
+    /// The link and its setting.
+    pub cell: Cell,
+    /// The flow, if the figure is of one and there are several.
+    pub flow: Option<String>,
+    /// Which figure.
+    pub figure: Figure,
+    /// In the first set.
+    pub a: Spread,
+    /// In the second.
+    pub b: Spread,
+    /// Median of the second by that of the first; `None` where either is lost or zero.
+    pub ratio: Option<f64>,
+    /// Where 95 % of the ratios lie when the repeats are drawn anew.
+    pub interval: Option<(f64, f64)>,
+    /// Corrected for the number of comparisons; `None` with fewer than two repeats a side.
+    pub p_value: Option<f64>,
+    /// The second, beside the first.
+    pub judgement: Judgement,
+}
+
+/// How the second set does beside the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// Beyond chance.
+    Better,
+    /// Beyond chance.
+    Worse,
+    /// Nothing that chance would not do.
+    NoSignificantDifference,
+    /// Too few repeats.
+    CannotTell,
+}
+
+/// All comparisons of two result sets, and what is not in both.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Compared {
+    /// In the order of the first set.
+    pub rows: Vec<Comparison>,
+    /// Cells that only one set has, or that were measured differently, and what the machines have not in common.
+    pub notes: Vec<String>,
+}
+
+/// Reads both sets, prints the table; fails if one cannot be read or nothing is in both.
+pub fn run(args: &CompareArgs) -> ExitCode {
+    match read_and_compare(args) {
+        Ok(compared) => {
+            println!("{}", table::of(&compared));
+            match compared.rows.is_empty() {
+                true => ExitCode::FAILURE,
+                false => ExitCode::SUCCESS,
+            }
+        }
+        Err(error) => {
+            eprintln!("arq-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn read_and_compare(args: &CompareArgs) -> Result<Compared, ResultsError> {
+    let read = |directory: &Path| {
+        let set = ResultSet::read(directory)?;
+        set.warning.iter().for_each(|warning| eprintln!("arq-bench: {warning}"));
+        Ok(set)
+    };
+    let (a, b) = (read(&args.a)?, read(&args.b)?);
+    let figures = if args.figures.is_empty() { &FIGURES[..] } else { &args.figures[..] };
+    let mut compared =
+        compare(&summary::of(&a.records), &summary::of(&b.records), figures, args.level);
+    compared.notes.extend(different_machines(&a.environment, &b.environment));
+    Ok(compared)
+}
+
+/// Holds the second set against the first in these figures, at this level of significance for the whole.
+pub fn compare(a: &[Summary], b: &[Summary], figures: &[Figure], level: f64) -> Compared {
+    let mut compared = Compared::default();
+    for first in a {
+        match b.iter().find(|second| is_same_cell(first, second)) {
+            Some(second) if has_same_ground(first, second) => {
+                compared.rows.extend(in_figures(first, second, figures));
+            }
+            Some(_) => compared.notes.push(format!(
+                "{}: measured over another network or with another flow, not compared",
+                name(first)
+            )),
+            None => compared.notes.push(format!("{}: only in the first set", name(first))),
+        }
+    }
+    let only_second = b.iter().filter(|second| !a.iter().any(|first| is_same_cell(first, second)));
+    compared
+        .notes
+        .extend(only_second.map(|second| format!("{}: only in the second set", name(second))));
+    judge(&mut compared.rows, level);
+    compared
+}
+
+fn name(summary: &Summary) -> String {
+    format!("{}, {}, {}", summary.scenario, summary.setting(), summary.cell.link)
+}
+
+fn is_same_cell(a: &Summary, b: &Summary) -> bool {
+    a.scenario == b.scenario && a.cell == b.cell
+}
+
+/// A changed number of messages is no other experiment; a changed network or payload is. A cell without a single
+/// result has no flows to differ in.
+fn has_same_ground(a: &Summary, b: &Summary) -> bool {
+    let flows = |summary: &Summary| -> Vec<_> {
+        let flows = summary.flows.iter().map(|flow| &flow.flow);
+        flows.map(|flow| (flow.name.clone(), flow.payload_bytes, flow.priority)).collect()
+    };
+    a.network == b.network && (flows(a) == flows(b) || a.repeats == 0 || b.repeats == 0)
+}
+
+fn in_figures(a: &Summary, b: &Summary, figures: &[Figure]) -> Vec<Comparison> {
+    let row = |flow: Option<&String>, of_a: &Figures, of_b: &Figures, figure: Figure| {
+        let (a_values, b_values) = (of_a.get(&figure)?, of_b.get(&figure)?);
+        Some(Comparison {
+            scenario: a.scenario.clone(),
+            cell: a.cell.clone(),
+            flow: flow.cloned(),
+            figure,
+            ratio: ratio(a_values.median(), b_values.median()),
+            interval: bootstrap::ratio_of_medians(a_values.values(), b_values.values()),
+            p_value: p_value(a_values.values(), b_values.values()),
+            judgement: Judgement::CannotTell,
+            a: a_values.clone(),
+            b: b_values.clone(),
+        })
+    };
+    let mut rows = Vec::new();
+    for (of_a, of_b) in a.flows.iter().zip(&b.flows) {
+        let flow = (a.flows.len() > 1).then_some(&of_a.flow.name);
+        rows.extend(figures.iter().filter_map(|it| row(flow, &of_a.figures, &of_b.figures, *it)));
+    }
+    rows.extend(figures.iter().filter_map(|it| row(None, &a.figures, &b.figures, *it)));
+    rows
+}
+
+fn ratio(a: f64, b: f64) -> Option<f64> {
+    Some(b / a).filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+}
+
+fn p_value(a: &[f64], b: &[f64]) -> Option<f64> {
+    if a.len() < 2 || b.len() < 2 {
+        return None;
+    }
+    let logarithms = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<_>>();
+    let tested = welch(&logarithms(a), &logarithms(b));
+    tested.map_or_else(|| mann_whitney(a, b), |tested| Some(tested.p_value))
+}
+
+/// Corrects the p-values for their number, and says what follows.
+fn judge(rows: &mut [Comparison], level: f64) {
+    let raw: Vec<f64> = rows.iter().filter_map(|row| row.p_value).collect();
+    let tested = rows.iter_mut().filter(|row| row.p_value.is_some());
+    for (row, p_value) in tested.zip(holm(&raw)) {
+        row.p_value = Some(p_value);
+        // Medians and means may disagree; then nothing is claimed.
+        row.judgement = match (p_value < level, row.b.median(), row.a.median()) {
+            (true, b, a) if (b > a) == row.figure.more_is_better() && b != a => Judgement::Better,
+            (true, b, a) if b != a => Judgement::Worse,
+            _ => Judgement::NoSignificantDifference,
+        };
+    }
+}
+
+fn different_machines(a: &Environment, b: &Environment) -> Vec<String> {
+    let pairs = [
+        ("kernel", &a.kernel, &b.kernel),
+        ("processor", &a.processor, &b.processor),
+        ("zenoh", &a.zenoh, &b.zenoh),
+    ];
+    let differs = pairs.into_iter().filter(|(_, a, b)| a != b);
+    let mut notes: Vec<_> =
+        differs.map(|(what, a, b)| format!("the {what} is not the same: {a} and {b}")).collect();
+    if a.optimised != b.optimised {
+        notes.push("one of the two was built without optimisation".to_owned());
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! Are differences found where they are, and not where they are not?
+
+use rand_chacha::ChaCha8Rng;
+use rand_core::{RngCore, SeedableRng};
+
+use super::*;
+use crate::record::{Outcome, Record};
+use crate::results::{environment, Journal};
+use crate::summary::tests::{flat, run};
+
+fn repeats(link: &str, drop: &str, latencies_ms: &[f64]) -> Vec<Record> {
+    (0..).zip(latencies_ms).map(|(repeat, ms)| run(link, drop, repeat, flat(*ms))).collect()
+}
+
+fn p99_of(a: &[Record], b: &[Record]) -> Compared {
+    compare(&summary::of(a), &summary::of(b), &[Figure::P99], 0.05)
+}
+
+const SLOW: [f64; 5] = [10.0, 10.2, 10.4, 10.1, 10.3];
+const FAST: [f64; 5] = [8.0, 8.2, 8.4, 8.1, 8.3];
+
+#[test]
+fn a_difference_beyond_the_spread_is_told_with_its_ratio() {
+    let compared = p99_of(&repeats("arq", "10", &SLOW), &repeats("arq", "10", &FAST));
+    let row = &compared.rows[0];
+    assert_eq!(row.judgement, Judgement::Better);
+    assert!((row.ratio.unwrap() - 8.2 / 10.2).abs() < 1e-9);
+    let (low, high) = row.interval.unwrap();
+    assert!(low < row.ratio.unwrap() && row.ratio.unwrap() < high && high < 1.0, "{row:?}");
+    let words = table::of(&compared);
+    assert!(words.contains("faster") && words.contains("better in 1 and worse in 0"), "{words}");
+    let back = p99_of(&repeats("arq", "10", &FAST), &repeats("arq", "10", &SLOW));
+    assert_eq!(back.rows[0].judgement, Judgement::Worse);
+}
+
+#[test]
+fn goodput_is_better_when_there_is_more_of_it() {
+    let mut rows = p99_of(&repeats("arq", "10", &SLOW), &repeats("arq", "10", &FAST)).rows;
+    rows[0].figure = Figure::Goodput;
+    judge(&mut rows, 0.05);
+    assert_eq!(rows[0].judgement, Judgement::Worse);
+}
+
+#[test]
+fn what_was_lost_in_one_set_only_is_found_without_a_ratio() {
+    let lost = [f64::INFINITY; 5];
+    let compared = p99_of(&repeats("arq", "10", &FAST), &repeats("arq", "10", &lost));
+    let row = &compared.rows[0];
+    assert_eq!((row.judgement, row.ratio, row.interval), (Judgement::Worse, None, None));
+    assert!(table::of(&compared).contains("┆ lost "));
+    let both = p99_of(&repeats("arq", "10", &lost), &repeats("arq", "10", &lost));
+    assert_eq!(both.rows[0].judgement, Judgement::NoSignificantDifference);
+}
+
+#[test]
+fn one_run_tells_nothing() {
+    let compared = p99_of(&repeats("arq", "10", &[1.0]), &repeats("arq", "10", &[100.0]));
+    assert_eq!(compared.rows[0].judgement, Judgement::CannotTell);
+    assert!(table::of(&compared).contains("too few repeats"));
+}
+
+#[test]
+fn cells_without_a_counterpart_are_named() {
+    let mut other_network = repeats("tcp", "10", &SLOW);
+    other_network.iter_mut().for_each(|record| record.network.forward.delay_ms = 9.0);
+    let a = [repeats("arq", "10", &SLOW), repeats("udp", "10", &SLOW), repeats("tcp", "10", &SLOW)];
+    let b = [repeats("arq", "10", &SLOW), repeats("arq", "25", &SLOW), other_network];
+    let compared = p99_of(&a.concat(), &b.concat());
+    assert_eq!(compared.rows.len(), 1);
+    let notes = compared.notes.join("\n");
+    assert!(notes.contains("drop_percent 10, udp: only in the first set"), "{notes}");
+    assert!(notes.contains("drop_percent 25, arq: only in the second set"), "{notes}");
+    assert!(notes.contains("drop_percent 10, tcp: measured over another network"), "{notes}");
+    let nothing = p99_of(&[], &repeats("arq", "10", &SLOW));
+    assert!(table::of(&nothing).starts_with("The two sets have no cell in common."));
+}
+
+#[test]
+fn the_same_in_both_sets_raises_an_alarm_as_seldom_as_promised() {
+    let mut random = ChaCha8Rng::seed_from_u64(5);
+    let mut latency = || 10.0 * (1.0 + 0.3 * f64::from(random.next_u32()) / 2f64.powi(32));
+    let mut set = || -> Vec<Record> {
+        let cell = |drop: usize, latency: &mut dyn FnMut() -> f64| {
+            let values: Vec<f64> = (0..5).map(|_| latency()).collect();
+            repeats("arq", &drop.to_string(), &values)
+        };
+        (0..6).flat_map(|drop| cell(drop, &mut latency)).collect()
+    };
+    let alarms = (0..60).filter(|_| {
+        let rows = p99_of(&set(), &set()).rows;
+        rows.iter().any(|row| row.judgement != Judgement::NoSignificantDifference)
+    });
+    // 5 % of 60 tables are 3; 10 would be a chance of 1 in 1,000.
+    let alarms = alarms.count();
+    assert!(alarms < 10, "{alarms} of 60 tables with a false alarm");
+}
+
+#[test]
+fn two_directories_are_read_and_the_exit_status_tells() {
+    let parent = tempfile::tempdir().unwrap();
+    let write = |name: &str, records: &[Record]| {
+        let directory = parent.path().join(name);
+        let here = environment("1.10.2", name, 7);
+        let (mut journal, _) = Journal::open(&directory, &here, "").unwrap();
+        records.iter().for_each(|record| journal.append(record).unwrap());
+        directory
+    };
+    let a = write("a", &repeats("arq", "10", &SLOW));
+    let b = write("b", &repeats("arq", "10", &FAST));
+    let mut failed = repeats("quic", "10", &FAST);
+    failed[0].outcome = Outcome::Failed("no".to_owned());
+    let other = write("c", &failed);
+    let code = |a: &Path, b: &Path| {
+        let args =
+            CompareArgs { a: a.to_owned(), b: b.to_owned(), figures: Vec::new(), level: 0.05 };
+        super::run(&args)
+    };
+    assert_eq!(code(&a, &b), ExitCode::SUCCESS);
+    assert_eq!(code(&a, &other), ExitCode::FAILURE);
+    assert_eq!(code(&a, &parent.path().join("nowhere")), ExitCode::FAILURE);
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! Over which network do the sessions open, and when is that over?
+
+use std::time::{Duration, Instant};
+
+use crate::emulator::{self, EmulatorError};
+use crate::scenario::wire::{Loss, Network, Wire};
+
+/// A delayed acknowledgement (40 ms) and a probe of the tail (two round trips) come within the round trips and this.
+const SILENCE: Duration = Duration::from_millis(150);
+/// A link that is never silent is measured all the same.
+const AT_MOST: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Waits until the openings have faded away. What is on its way when the network gets its faults is lost, and a link
+/// would begin the measurement with a loss that no other had.
+pub(super) fn wait_for_silence(
+    network: &mut emulator::Network,
+    asked: &Network,
+) -> Result<(), EmulatorError> {
+    // Jitter beyond four times its deviation is not to be expected in the few packets of an opening.
+    let one_way_ms = |wire: &Wire| wire.delay_ms + 4.0 * wire.jitter_ms;
+    let round_trip_ms = one_way_ms(&asked.forward) + one_way_ms(&asked.backward);
+    let silence = SILENCE + Duration::from_secs_f64(2.0 * round_trip_ms / 1e3);
+    let began = Instant::now();
+    let (mut seen, mut since) = (None, began);
+    while since.elapsed() < silence && began.elapsed() < AT_MOST + silence {
+        std::thread::sleep(LOOK_AGAIN);
+        let (forward, backward) = (network.counts(0, 1)?, network.counts(1, 0)?);
+        let packets = [forward, backward].map(|wire| (wire.entered_packets, wire.left_packets));
+        if seen.replace(packets) != Some(packets) {
+            since = Instant::now();
+        }
+    }
+    Ok(())
+}
+
+/// The same network without anything that makes packets vanish, multiply or overtake each other, and without events.
+/// Delay, rate and queue stay.
+pub(super) fn faultless(network: &Network) -> Network {
+    Network {
+        forward: faultless_wire(&network.forward),
+        backward: faultless_wire(&network.backward),
+        events: Vec::new(),
+    }
+}
+
+fn faultless_wire(wire: &Wire) -> Wire {
+    Wire {
+        loss: Loss::None,
+        bit_error_rate: 0.0,
+        duplicate_percent: 0.0,
+        reorder_percent: 0.0,
+        jitter_reorders: false,
+        policer: None,
+        ..wire.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::wire::Policer;
+
+    #[test]
+    fn what_is_slow_stays_slow_and_nothing_vanishes() {
+        let wire = Wire {
+            delay_ms: 300.0,
+            jitter_ms: 5.0,
+            rate_mbps: Some(1.0),
+            loss: Loss::Random { percent: 50.0 },
+            bit_error_rate: 1e-5,
+            duplicate_percent: 100.0,
+            reorder_percent: 50.0,
+            policer: Some(Policer { rate_mbps: 1.0, burst_bytes: 3000 }),
+            ..Wire::default()
+        };
+        let network = Network { forward: wire.clone(), backward: wire, events: Vec::new() };
+        let slow = Wire {
+            delay_ms: 300.0,
+            jitter_ms: 5.0,
+            jitter_reorders: false,
+            rate_mbps: Some(1.0),
+            ..Wire::default()
+        };
+        assert_eq!(faultless(&network).forward, slow);
+        assert_eq!(faultless(&network).backward, slow);
+    }
+}

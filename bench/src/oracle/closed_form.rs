@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! When does an ideal selective repeat deliver, if each packet is lost independently?
+//!
+//! Packet i of n leaves the bottleneck i packet times after the message was meant to leave, and a round trip later
+//! again for as long as it is lost. The message is there when all are, so with loss p
+//!
+//! `P[latency <= x] = product over i of (1 - p^(1 + floor((x - delay - i tau) / RTT)))`,
+//!
+//! which for tau = 0 is the `(1 - p^(k+1))^n` of the literature. The steps of that function are walked in the order of
+//! time, which gives the percentiles and the mean exactly.
+
+use super::{is_steady, packet_time_ms, packets, timetable};
+use crate::record::Percentiles;
+use crate::scenario::flow::Flow;
+use crate::scenario::wire::{Loss, Network};
+
+/// What is left of the distribution's tail when the walk ends.
+const TAIL: f64 = 1e-9;
+
+/// Latency percentiles of the ideal selective repeat; there is no largest latency.
+///
+/// `None` where the formula does not hold: for flows without a timetable, where losses are not independent or depend
+/// on a packet's length, where jitter varies the round trip, and where events change the network. A blackout, a
+/// policer, a full queue and reordering only add to the latency, so the bound stands beside them.
+pub fn closed_form(flow: &Flow, network: &Network) -> Option<Percentiles> {
+    timetable(flow)?;
+    let loss = independent_loss(network)?;
+    let (forward, backward) = (&network.forward, &network.backward);
+    let count = packets(flow.payload_bytes, forward);
+    let message = Message {
+        packets: count,
+        packet_time_ms: packet_time_ms(flow.payload_bytes, count, forward),
+        delay_ms: forward.delay_ms,
+        round_trip_ms: forward.delay_ms + backward.delay_ms,
+    };
+    Some(message.percentiles(loss))
+}
+
+fn independent_loss(network: &Network) -> Option<f64> {
+    let (forward, backward) = (&network.forward, &network.backward);
+    let varies = forward.jitter_ms > 0.0 || backward.jitter_ms > 0.0;
+    if varies || forward.bit_error_rate > 0.0 || !is_steady(network) {
+        return None;
+    }
+    match forward.loss {
+        Loss::None => Some(0.0),
+        Loss::Random { percent } => Some(percent / 100.0).filter(|loss| *loss < 1.0),
+        Loss::Correlated { .. } | Loss::Gilbert { .. } | Loss::State { .. } => None,
+    }
+}
+
+/// A message on its way.
+struct Message {
+    packets: usize,
+    packet_time_ms: f64,
+    delay_ms: f64,
+    round_trip_ms: f64,
+}
+
+impl Message {
+    fn percentiles(&self, loss: f64) -> Percentiles {
+        let steps = self.distribution(loss);
+        let quantile = |q: f64| {
+            let step = steps.iter().find(|(_, probability)| *probability >= q);
+            step.or_else(|| steps.last()).map(|(latency_ms, _)| *latency_ms)
+        };
+        let mut mean = 0.0;
+        let mut before = 0.0;
+        for (latency_ms, probability) in &steps {
+            mean += latency_ms * (probability - before);
+            before = *probability;
+        }
+        Percentiles {
+            mean_of_delivered: Some(mean / before),
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p99_9: quantile(0.999),
+            max: None,
+        }
+    }
+
+    /// The steps of the distribution function: latency in milliseconds and the probability not to exceed it.
+    fn distribution(&self, loss: f64) -> Vec<(f64, f64)> {
+        let first = self.delay_ms + self.packets as f64 * self.packet_time_ms;
+        let mut log_probability = self.packets as f64 * (1.0 - loss).ln();
+        let mut steps = vec![(first, log_probability.exp())];
+        // Packets that are sent before `first` ends may be repeated before it too.
+        let mut repeats = self.repeats(loss);
+        repeats.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (latency_ms, attempt) in repeats {
+            let attempt = f64::from(attempt);
+            log_probability +=
+                (1.0 - loss.powf(attempt + 1.0)).ln() - (1.0 - loss.powf(attempt)).ln();
+            steps.push((latency_ms.max(first), log_probability.exp()));
+        }
+        steps
+    }
+
+    /// Each repeat of each packet that matters: when it arrives and which it is, from 1.
+    fn repeats(&self, loss: f64) -> Vec<(f64, u32)> {
+        let attempts = match loss > 0.0 {
+            true => ((TAIL / self.packets as f64).ln() / loss.ln()).ceil() as u32,
+            false => 0,
+        };
+        let arrival = |packet: usize, attempt: u32| {
+            let left = packet as f64 * self.packet_time_ms;
+            self.delay_ms + left + f64::from(attempt) * self.round_trip_ms
+        };
+        (1..=attempts)
+            .flat_map(|attempt| (1..=self.packets).map(move |packet| (packet, attempt)))
+            .map(|(packet, attempt)| (arrival(packet, attempt), attempt))
+            .collect()
+    }
+}

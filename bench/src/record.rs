@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! What is kept of each measurement: one [`Record`], one line of `results.jsonl`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::scenario::flow::Flow;
+use crate::scenario::wire::Network;
+
+/// One link, in one setting of a scenario, once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The scenario's name.
+    pub scenario: String,
+    /// The setting and the link.
+    pub cell: Cell,
+    /// From 0.
+    pub repeat: u32,
+    /// Decides losses, delays and payloads of this repeat; the same for every link in it.
+    pub seed: u64,
+    /// Seconds since 1970.
+    pub started_unix_s: u64,
+    /// The network as it was set.
+    pub network: Network,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// One link in one setting.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Cell {
+    /// The name of the link.
+    pub link: String,
+    /// The values of the scenario's axes, as they are written there: `[("drop_percent", "10")]`.
+    pub setting: Vec<(String, String)>,
+}
+
+/// What became of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It ran.
+    Measured(Box<Measurement>),
+    /// It did not, and why; a link that cannot open a session is a result too.
+    Failed(String),
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// One for each flow of the scenario, in its order.
+    pub flows: Vec<FlowResult>,
+    /// What crossed the emulated network from the publisher's host, from the first message to the end.
+    pub forward: WireCount,
+    /// The same from the subscriber's host.
+    pub backward: WireCount,
+    /// The publishing process.
+    pub publisher: ProcessUse,
+    /// The subscribing process.
+    pub subscriber: ProcessUse,
+    /// Segments that the publisher's kernel sent again over TCP; `None` for other links.
+    pub tcp_retransmissions: Option<u64>,
+    /// Packets that `arq/` sent again; `None` for other links.
+    pub arq_retransmissions: Option<u64>,
+    /// Bytes in flight over time at the publisher, where the link or the kernel tells.
+    pub in_flight: Vec<InFlight>,
+}
+
+/// One flow of a measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowResult {
+    /// As the scenario has it, with this cell's payload and rate.
+    pub flow: Flow,
+    /// Messages that were meant to be sent; of a flood, those that were handed over.
+    pub offered: u64,
+    /// Messages that came, each counted once.
+    pub delivered: u64,
+    /// Copies beyond the first.
+    pub duplicates: u64,
+    /// Arrivals after a message of a higher number.
+    pub out_of_order: u64,
+    /// The longest time without any arrival while messages were due, milliseconds.
+    pub longest_silence_ms: f64,
+    /// From the first intended departure to the last arrival, seconds.
+    pub duration_s: f64,
+    /// Payload that arrived, bytes per 100 ms from the first intended departure.
+    pub arrived_bytes: Vec<u64>,
+    /// For each message in order of its number: when it was meant to leave, ms after the flow's first, and its latency,
+    /// milliseconds; `None` when it never came. Long flows keep every n-th message (see `kept_every`).
+    pub messages: Vec<(f64, Option<f64>)>,
+    /// 1 when `messages` has them all.
+    pub kept_every: u64,
+    /// Latency percentiles over *all* offered messages, milliseconds, a lost one being later than any; `None`
+    /// where that rank is lost.
+    pub percentiles: Percentiles,
+    /// What an ideal selective repeat would have reached on this very network.
+    pub ideal: Option<Ideal>,
+}
+
+/// Latency percentiles in milliseconds; `None` where the rank falls on a lost message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Percentiles {
+    pub mean_of_delivered: Option<f64>,
+    pub p50: Option<f64>,
+    pub p90: Option<f64>,
+    pub p99: Option<f64>,
+    pub p99_9: Option<f64>,
+    pub max: Option<f64>,
+}
+
+/// The bounds beside a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ideal {
+    /// Closed form of the ideal selective repeat, from the network as it was set.
+    pub closed_form: Option<Percentiles>,
+    /// The ideal selective repeat through the losses that this run really had.
+    pub this_run: Option<Percentiles>,
+    /// The erasure channel's capacity, rate x (1 - loss), Mb/s of payload; `None` without a rate.
+    pub capacity_mbps: Option<f64>,
+}
+
+/// What crossed one direction of the emulated network; IP packets and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WireCount {
+    /// Packets that a host sent.
+    pub entered_packets: u64,
+    /// Their bytes, IP headers included.
+    pub entered_bytes: u64,
+    /// Packets that left at the other end, copies included.
+    pub left_packets: u64,
+    /// Their bytes.
+    pub left_bytes: u64,
+    /// Lost by the loss model or a bit error.
+    pub lost: u64,
+    /// Dropped by the bottleneck's queue.
+    pub queue_full: u64,
+    /// Dropped by the policer.
+    pub policed: u64,
+    /// Dropped in a blackout.
+    pub blacked_out: u64,
+    /// Dropped for their length.
+    pub too_long: u64,
+    /// Copies made.
+    pub duplicated: u64,
+    /// Packets held back to be overtaken.
+    pub reordered: u64,
+    /// Dropped because the emulator itself could not keep up: a run with any is void.
+    pub emulator_overrun: u64,
+}
+
+/// What a process used, from the first message to the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessUse {
+    /// Seconds of CPU, user and system.
+    pub cpu_s: f64,
+    /// Peak of the resident memory, bytes.
+    pub peak_rss_bytes: u64,
+}
+
+/// One reading of what is in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InFlight {
+    /// Seconds after the first message.
+    pub at_s: f64,
+    /// Bytes sent and not acknowledged.
+    pub bytes: u64,
+    /// The congestion window, bytes.
+    pub window_bytes: Option<u64>,
+}
+
+/// What a set of results was measured on: `environment.json` beside them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Environment {
+    /// `arq-bench`'s version and, where it is known, commit.
+    pub version: String,
+    /// zenoh's version.
+    pub zenoh: String,
+    /// The command that made it.
+    pub command: String,
+    /// Operating system and kernel.
+    pub kernel: String,
+    /// Processor and number of cores.
+    pub processor: String,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Load average when it began.
+    pub load: f64,
+    /// Whether the program was built with optimisation.
+    pub optimised: bool,
+    /// Whether it ran as root or in a user namespace.
+    pub privilege: String,
+    /// The seed of the whole run.
+    pub seed: u64,
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! Which figures do the records of a scenario give?
+
+mod distribution;
+mod fairness;
+mod in_flight;
+mod rows;
+mod sweep;
+mod timeline;
+
+use super::axis::Axis;
+use super::grid::{Grid, Link};
+use super::plot::figure::{Entry, Figure};
+use super::plot::Line;
+
+/// More panels than this are too many for a figure; it then shows a choice, evenly taken, and says so.
+pub(crate) const MOST_PANELS: usize = 12;
+
+/// All figures that the records give; none that would be empty or say nothing.
+pub(crate) fn figures(grid: &Grid<'_>, seed: u64) -> Vec<Figure> {
+    let mut figures = sweep::figures(grid);
+    if figures.is_empty() {
+        figures.extend(rows::figures(grid));
+    }
+    figures.extend(distribution::figures(grid));
+    figures.extend(timeline::figures(grid));
+    figures.extend(fairness::figures(grid));
+    figures.extend(in_flight::figures(grid));
+    for figure in &mut figures {
+        figure.id =
+            format!("{}-{}", super::file_name(&grid.info.name), super::file_name(&figure.id));
+        figure.origin = format!(
+            "Scenario {}; seed {seed}; {}; made by: {}",
+            grid.info.name,
+            grid.repeats(),
+            grid.info.command
+        );
+    }
+    figures
+}
+
+/// The axis that figures run along: loss if it varies, else the first number with the most values.
+pub(crate) fn main_axis<'g>(grid: &'g Grid<'_>) -> Option<&'g Axis> {
+    let numbers = || grid.axes.iter().filter(|axis| axis.numeric);
+    let longest = numbers().map(|axis| axis.values.len()).max()?;
+    numbers()
+        .find(|axis| axis.is_loss())
+        .or_else(|| numbers().find(|axis| axis.values.len() == longest))
+}
+
+/// A few settings that show the range: along the main axis the first, the middle and the last one; of all other axes
+/// the first value.
+pub(crate) fn chosen_settings(grid: &Grid<'_>) -> Vec<usize> {
+    let Some(axis) = main_axis(grid) else { return evenly(grid.settings.len(), 3) };
+    let others = || grid.axes.iter().filter(|other| other.key != axis.key);
+    let base = |setting: &usize| {
+        others().all(|other| other.rank(&grid.settings[*setting]).unwrap_or(0) == 0)
+    };
+    let along: Vec<usize> = (0..grid.settings.len()).filter(base).collect();
+    evenly(along.len(), 3).into_iter().map(|i| along[i]).collect()
+}
+
+/// The one that shows most: the middle of the chosen.
+pub(crate) fn typical_setting(grid: &Grid<'_>) -> Option<usize> {
+    let chosen = chosen_settings(grid);
+    chosen.get(chosen.len() / 2).copied()
+}
+
+/// At most `most` of `count` things, the first and the last among them.
+pub(crate) fn evenly(count: usize, most: usize) -> Vec<usize> {
+    match count {
+        _ if count <= most => (0..count).collect(),
+        _ => (0..most).map(|i| i * (count - 1) / (most - 1).max(1)).collect(),
+    }
+}
+
+/// The legend of links.
+pub(crate) fn legend<'l>(links: impl IntoIterator<Item = &'l Link>, line: Line) -> Vec<Entry> {
+    let entry =
+        |link: &Link| Entry { name: link.name.clone(), style: link.style, line, marked: true };
+    links.into_iter().map(entry).collect()
+}
+
+/// What a panel shows: the setting, and the flow where there is more than one.
+pub(crate) fn panel_title(grid: &Grid<'_>, setting: &str, flow: &str) -> String {
+    let flow = if grid.flows.len() > 1 { flow } else { "" };
+    let parts: Vec<_> = [flow, setting].into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::evenly;
+
+    #[test]
+    fn a_choice_has_both_ends() {
+        assert_eq!(evenly(5, 3), [0, 2, 4]);
+        assert_eq!(evenly(2, 3), [0, 1]);
+        assert_eq!(evenly(9, 4), [0, 2, 5, 8]);
+        assert!(evenly(0, 3).is_empty());
+    }
+}

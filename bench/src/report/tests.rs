@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! Does a report show what the records hold, whatever they hold?
+
+use std::path::PathBuf;
+
+use super::sample::{environment, info, Sample, LINKS};
+use super::*;
+use crate::record::Outcome;
+use crate::scenario::flow::Pattern;
+
+/// A directory of this test alone, removed when it is over.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("arq-report-{}-{name}", std::process::id())))
+    }
+
+    fn report(&self, records: &[Record]) -> String {
+        let (scenario, environment) = (info("sample"), environment());
+        let index =
+            write(&self.0, &[Input { scenario: &scenario, environment: &environment, records }])
+                .unwrap();
+        fs::read_to_string(index).unwrap()
+    }
+
+    fn figures(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0.join("figures")).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn small() -> Sample {
+    Sample {
+        drops: vec![0.0, 10.0],
+        payloads: vec![10_000],
+        delays: vec![0.5],
+        repeats: 2,
+        ..Sample::drop_rate()
+    }
+}
+
+#[test]
+fn the_page_stands_alone_and_escapes_what_it_was_given() {
+    let page = Scratch::new("alone").report(&small().records(1));
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains(r#"<html lang="en">"#));
+    for needs_network in ["<script", "<link", "src=\"http", "url(", "@import"] {
+        assert!(!page.contains(needs_network), "the page asks for {needs_network}");
+    }
+    assert!(page.contains("&lt;b&gt;not bold&lt;/b&gt;") && !page.contains("<b>not bold"));
+}
+
+#[test]
+fn each_figure_is_there_as_svg_and_as_png() {
+    let scratch = Scratch::new("files");
+    let page = scratch.report(&small().records(1));
+    let files = scratch.figures();
+    let svgs: Vec<_> = files.iter().filter_map(|name| name.strip_suffix(".svg")).collect();
+    assert!(
+        svgs.contains(&"sample-latency-drop-percent") && svgs.contains(&"sample-distribution"),
+        "{svgs:?}"
+    );
+    for id in svgs {
+        assert!(page.contains(&format!(r#"<figure id="{id}">"#)), "{id} is not on the page");
+        let png = fs::read(scratch.0.join("figures").join(format!("{id}.png"))).unwrap();
+        assert!(png.starts_with(b"\x89PNG") && png.len() > 10_000, "{id}.png is empty");
+        let svg = fs::read_to_string(scratch.0.join("figures").join(format!("{id}.svg"))).unwrap();
+        for told in ["Scenario sample", "seed 42", "2 repeats", "arq-bench run sample"] {
+            assert!(svg.contains(told), "{id} does not tell {told}");
+        }
+    }
+    assert!(files.iter().all(|name| !name.ends_with(".partial")));
+}
+
+#[test]
+fn no_figure_holds_what_is_not_a_number() {
+    let scratch = Scratch::new("numbers");
+    let records = Sample { repeats: 1, ..Sample::drop_rate() }.records(3);
+    let page = scratch.report(&records);
+    for broken in ["NaN", "inf ", "inf\"", "-inf"] {
+        assert!(!page.contains(broken), "the page holds {broken}");
+    }
+}
+
+#[test]
+fn a_lost_rank_is_written_and_drawn_as_lost() {
+    let page = Scratch::new("lost").report(&small().records(1));
+    assert!(page.contains("udp, 10 % lost: lost"), "the tip of a lost rank says so");
+    assert!(page.contains(r#"font-style="italic">lost</text>"#), "the strip has a name");
+}
+
+#[test]
+fn failures_and_void_runs_are_told_with_their_reason_and_void_ones_enter_no_figure() {
+    let mut records = small().records(1);
+    let quic = records.iter().position(|record| record.cell.link == "quic").unwrap();
+    records[quic].outcome = Outcome::Failed("cannot open a session: <timeout>".into());
+    let arq = records.iter().position(|record| record.cell.link == "arq").unwrap();
+    if let Outcome::Measured(run) = &mut records[arq].outcome {
+        run.forward.emulator_overrun = 3;
+    }
+    let page = Scratch::new("failures").report(&records);
+    assert!(page.contains("failed: cannot open a session: &lt;timeout&gt;"));
+    assert!(page.contains("1 void") && page.contains("1 failed"));
+    let (scenario, environment) = (info("sample"), environment());
+    let grid =
+        Grid::of(&Input { scenario: &scenario, environment: &environment, records: &records });
+    assert_eq!(grid.runs(0, 0).unwrap().measured.len(), 1);
+}
+
+#[test]
+fn where_we_lose_comes_before_where_we_win() {
+    let mut records = small().records(1);
+    for record in &mut records {
+        if let (true, Outcome::Measured(run)) = (record.cell.link == "arq", &mut record.outcome) {
+            run.flows[0].percentiles.p50 = Some(9_999.0);
+        }
+    }
+    let page = Scratch::new("loses").report(&records);
+    let page = page.replace('\u{a0}', " ");
+    let at = |words: &str| page.find(words).unwrap_or_else(|| panic!("no \"{words}\" on the page"));
+    assert!(at("Where arq loses") < at("Where it wins"));
+    assert!(page.contains("0 % lost: 10.0 s over arq, "), "the figures are told");
+}
+
+#[test]
+fn one_repeat_of_one_link_is_a_report_too_and_says_what_it_cannot_say() {
+    let sample = Sample { links: LINKS[..1].to_vec(), repeats: 1, ..small() };
+    let page = Scratch::new("single").report(&sample.records(1));
+    assert!(page.contains("No other link was measured"));
+    let page = Scratch::new("once").report(&Sample { repeats: 1, ..small() }.records(1));
+    assert!(page.contains("Each cell was run once"));
+}
+
+#[test]
+fn a_scenario_without_an_axis_gets_rows() {
+    let scratch = Scratch::new("rows");
+    scratch.report(&Sample { drops: vec![10.0], ..small() }.records(1));
+    assert!(scratch.figures().contains(&"sample-latency.svg".to_owned()));
+}
+
+#[test]
+fn floods_get_goodput_with_its_capacity_and_flows_that_compete_get_fairness() {
+    let flood = Pattern::Flood { seconds: 30.0 };
+    let flows = vec![("first", flood), ("second", flood)];
+    let sample = Sample { flows, rate_mbps: Some(100.0), ..small() };
+    let scratch = Scratch::new("flood");
+    let page = scratch.report(&sample.records(1));
+    let figures = scratch.figures();
+    for wanted in
+        ["sample-goodput-drop-percent.svg", "sample-fairness-over-time.svg", "sample-in-flight.svg"]
+    {
+        assert!(figures.contains(&wanted.to_owned()), "no {wanted} in {figures:?}");
+    }
+    assert!(page.contains("erasure capacity"));
+    assert!(!figures.iter().any(|name| name.contains("distribution")), "a flood has no latency");
+}
+
+#[test]
+fn the_published_figure_stands_beside_ours() {
+    let page = Scratch::new("published")
+        .report(&Sample { payloads: vec![10_000, 100_000], ..small() }.records(1));
+    let row = page
+        .split("<tr>")
+        .find(|row| row.contains("zenoh tcp (2022)") && row.contains("mean"))
+        .unwrap();
+    assert!(row.contains("741\u{a0}ms") && row.contains("−99."), "{row}");
+}
+
+#[test]
+fn a_goal_is_drawn_and_told_as_met_or_missed() {
+    let page = Scratch::new("goals").report(&small().records(1)).replace('\u{a0}', " ");
+    assert!(page.contains("goal: by then") && page.contains("data: 99 % within 100 ms"));
+    assert!(page.contains("100 % ✓") && page.contains("% missed"));
+}
+
+#[test]
+fn hundreds_of_cells_stay_a_page_of_sane_size() {
+    let page =
+        Scratch::new("hundreds").report(&Sample { repeats: 1, ..Sample::drop_rate() }.records(2));
+    assert!(page.len() < 5_000_000, "{} bytes", page.len());
+}
+
+#[test]
+fn nothing_to_report_is_said_clearly() {
+    let (scenario, environment) = (info("sample"), environment());
+    let input = Input { scenario: &scenario, environment: &environment, records: &[] };
+    let nowhere = Scratch::new("empty");
+    let error = write(&nowhere.0, &[input]).unwrap_err();
+    assert!(error.to_string().contains("no results yet"), "{error}");
+    assert!(!nowhere.0.exists());
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_named() {
+    let (scenario, environment) = (info("sample"), environment());
+    let records = Sample { repeats: 1, ..small() }.records(1);
+    let input = Input { scenario: &scenario, environment: &environment, records: &records };
+    let error = write(Path::new("/proc/no-such-place"), &[input]).unwrap_err();
+    assert!(error.to_string().starts_with("cannot write /proc/no-such-place/figures"), "{error}");
+}

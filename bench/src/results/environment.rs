@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! On what was it measured?
+//!
+//! Five lines of `/proc` are all that is asked; the crates that know more of a machine want a newer compiler.
+
+use std::fs::read_to_string;
+
+use nix::unistd::Uid;
+
+use crate::record::Environment;
+
+/// The machine as it is now; `zenoh` is zenoh's version, `command` what was typed, `seed` that of the whole run.
+pub fn environment(zenoh: &str, command: &str, seed: u64) -> Environment {
+    Environment {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        zenoh: zenoh.to_owned(),
+        command: command.to_owned(),
+        kernel: kernel(),
+        processor: processor(),
+        memory_bytes: memory_bytes(),
+        load: load(),
+        optimised: !cfg!(debug_assertions),
+        privilege: privilege().to_owned(),
+        seed,
+    }
+}
+
+fn kernel() -> String {
+    let part = |name: &str| proc(&format!("sys/kernel/{name}")).trim().to_owned();
+    format!("{} {} {}", part("ostype"), part("osrelease"), std::env::consts::ARCH)
+}
+
+fn processor() -> String {
+    let info = proc("cpuinfo");
+    let model = field(&info, "model name").or_else(|| field(&info, "Model"));
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    format!("{}, {cores} cores", model.unwrap_or("unknown processor"))
+}
+
+fn memory_bytes() -> u64 {
+    let info = proc("meminfo");
+    let kib =
+        field(&info, "MemTotal").and_then(|total| total.split_whitespace().next()?.parse().ok());
+    kib.map_or(0, |kib: u64| kib * 1024)
+}
+
+fn load() -> f64 {
+    proc("loadavg").split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
+}
+
+/// A user namespace maps fewer than all users.
+fn privilege() -> &'static str {
+    const ALL_USERS: &str = "4294967295";
+    let maps_all = proc("self/uid_map").split_whitespace().last() == Some(ALL_USERS);
+    match (Uid::effective().is_root(), maps_all) {
+        (true, true) => "root",
+        (true, false) => "root of a user namespace",
+        (false, _) => "an ordinary user, with a user namespace of its own",
+    }
+}
+
+/// The value behind `name` and a colon.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let values = text.lines().filter_map(|line| line.split_once(':'));
+    values.into_iter().find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
+}
+
+/// A file of `/proc`; empty where the kernel does not have it.
+fn proc(name: &str) -> String {
+    read_to_string(format!("/proc/{name}")).unwrap_or_default()
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! Which figures are compared, in which unit, and what is better?
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::{FlowResult, Measurement};
+use crate::scenario::flow::Pattern;
+
+/// A figure of a flow or of a whole cell.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    clap::ValueEnum,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Figure {
+    /// Messages delivered, per cent of those offered.
+    Share,
+    /// Mean latency of what was delivered.
+    Mean,
+    /// Median latency of all messages.
+    P50,
+    /// The latency that nine of ten do not exceed.
+    P90,
+    /// The latency that 99 of 100 do not exceed.
+    P99,
+    /// The latency that 999 of 1,000 do not exceed.
+    P99_9,
+    /// The largest latency.
+    Max,
+    /// The longest time without any arrival.
+    Silence,
+    /// Payload delivered per second.
+    Goodput,
+    /// How long a transfer took until all was there.
+    Duration,
+    /// Bytes of IP packets in both directions per byte of payload delivered.
+    WireBytes,
+    /// CPU time of both processes per 10^9 bytes of payload delivered.
+    CpuPerGb,
+    /// Resident memory of the larger process at its peak.
+    PeakMemory,
+    /// Packets or segments that were sent again.
+    Retransmissions,
+}
+
+impl Figure {
+    /// All, in the order of tables.
+    pub const ALL: [Self; 14] = [
+        Self::Share,
+        Self::Mean,
+        Self::P50,
+        Self::P90,
+        Self::P99,
+        Self::P99_9,
+        Self::Max,
+        Self::Silence,
+        Self::Goodput,
+        Self::Duration,
+        Self::WireBytes,
+        Self::CpuPerGb,
+        Self::PeakMemory,
+        Self::Retransmissions,
+    ];
+
+    /// How tables call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Share => "delivered",
+            Self::Mean => "mean",
+            Self::P50 => "p50",
+            Self::P90 => "p90",
+            Self::P99 => "p99",
+            Self::P99_9 => "p99.9",
+            Self::Max => "max",
+            Self::Silence => "longest silence",
+            Self::Goodput => "goodput",
+            Self::Duration => "duration",
+            Self::WireBytes => "wire bytes per byte",
+            Self::CpuPerGb => "CPU per GB",
+            Self::PeakMemory => "peak memory",
+            Self::Retransmissions => "retransmissions",
+        }
+    }
+
+    /// The unit; empty for counts and ratios.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::Share => "%",
+            Self::Goodput => "Mb/s",
+            Self::Duration | Self::CpuPerGb => "s",
+            Self::PeakMemory => "MiB",
+            Self::WireBytes | Self::Retransmissions => "",
+            Self::Mean | Self::P50 | Self::P90 | Self::P99 | Self::P99_9 | Self::Max => "ms",
+            Self::Silence => "ms",
+        }
+    }
+
+    /// Whether more of it is better.
+    pub fn more_is_better(self) -> bool {
+        matches!(self, Self::Share | Self::Goodput)
+    }
+
+    /// A difference below this is the machine's, not the link's, in the figure's unit.
+    pub fn noise(self) -> f64 {
+        match self {
+            Self::Mean | Self::P50 | Self::P90 | Self::P99 | Self::P99_9 | Self::Max => 0.2,
+            Self::Silence => 0.2,
+            // A megabyte is what an allocator keeps or gives back as it likes.
+            Self::PeakMemory => 1.0,
+            Self::Share
+            | Self::Goodput
+            | Self::Duration
+            | Self::WireBytes
+            | Self::CpuPerGb
+            | Self::Retransmissions => 0.0,
+        }
+    }
+
+    /// What a flow did in one run; infinite if that rank, or part of a transfer, was lost. `None` where the pattern
+    /// gives the figure no meaning.
+    pub(super) fn of_flow(self, result: &FlowResult) -> Option<f64> {
+        let percentiles = &result.percentiles;
+        let lost = f64::INFINITY;
+        let is_timed = matches!(
+            result.flow.pattern,
+            Pattern::Periodic { .. } | Pattern::PingPong { .. } | Pattern::Opening { .. }
+        );
+        let latency = |value: Option<f64>| is_timed.then(|| value.unwrap_or(lost));
+        match self {
+            Self::Share => Some(100.0 * result.delivered as f64 / result.offered.max(1) as f64),
+            Self::Mean => latency(percentiles.mean_of_delivered),
+            Self::P50 => latency(percentiles.p50),
+            Self::P90 => latency(percentiles.p90),
+            Self::P99 => latency(percentiles.p99),
+            Self::P99_9 => latency(percentiles.p99_9),
+            Self::Max => latency(percentiles.max),
+            Self::Silence => match result.flow.pattern {
+                Pattern::Periodic { .. } => Some(result.longest_silence_ms),
+                _ => None,
+            },
+            Self::Goodput => (!is_timed).then(|| goodput_mbps(result)),
+            Self::Duration => match result.flow.pattern {
+                Pattern::Transfer { .. } if result.delivered < result.offered => Some(lost),
+                Pattern::Transfer { .. } => Some(result.duration_s),
+                _ => None,
+            },
+            Self::WireBytes | Self::CpuPerGb | Self::PeakMemory | Self::Retransmissions => None,
+        }
+    }
+
+    /// What a whole cell took in one run; infinite per byte if none was delivered. `None` where nobody counted.
+    pub(super) fn of_cell(self, measurement: &Measurement) -> Option<f64> {
+        let delivered: f64 = measurement.flows.iter().map(payload_bytes).sum();
+        let processes = [measurement.publisher, measurement.subscriber];
+        match self {
+            Self::WireBytes => {
+                let wire = measurement.forward.entered_bytes + measurement.backward.entered_bytes;
+                (wire > 0).then(|| wire as f64 / delivered)
+            }
+            Self::CpuPerGb => {
+                let cpu_s: f64 = processes.iter().map(|process| process.cpu_s).sum();
+                (cpu_s > 0.0).then(|| cpu_s / (delivered / 1e9))
+            }
+            Self::PeakMemory => {
+                let peak = processes.iter().map(|process| process.peak_rss_bytes).max()?;
+                (peak > 0).then(|| peak as f64 / f64::from(1 << 20))
+            }
+            Self::Retransmissions => {
+                let count = measurement.tcp_retransmissions.or(measurement.arq_retransmissions)?;
+                Some(count as f64)
+            }
+            _ => None,
+        }
+    }
+}
+
+fn payload_bytes(result: &FlowResult) -> f64 {
+    result.delivered as f64 * result.flow.payload_bytes as f64
+}
+
+fn goodput_mbps(result: &FlowResult) -> f64 {
+    match result.duration_s > 0.0 {
+        true => payload_bytes(result) * 8.0 / 1e6 / result.duration_s,
+        false => 0.0,
+    }
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! What do the `arq/` links of this process tell of themselves?
+
+use zenoh_link_arq::statistics;
+
+use super::sampler::Reading;
+
+/// What is in flight on all of them.
+pub(super) fn in_flight() -> Option<Reading> {
+    let links = statistics();
+    (!links.is_empty()).then(|| Reading {
+        bytes: links.iter().map(|link| link.stats.in_flight_bytes).sum(),
+        window_bytes: Some(links.iter().map(|link| link.stats.window_bytes).sum()),
+    })
+}
+
+/// Chunks that they have sent again, each in a packet.
+pub(super) fn retransmitted_chunks() -> u64 {
+    statistics().iter().map(|link| link.stats.chunks_retransmitted).sum()
+}
