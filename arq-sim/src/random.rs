@@ -106,6 +106,8 @@ fn random_wire(rng: &mut Rng, delay: Duration, mtu: u16) -> WireConfig {
         }),
         blackouts: Vec::new(),
         mtu: rng.bool().then(|| usize::from(mtu.max(1_200))),
+        // Congestion has tests of its own.
+        ..WireConfig::default()
     }
 }
 
