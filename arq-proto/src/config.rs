@@ -45,6 +45,10 @@ pub enum CongestionConfig {
     },
     /// Additive increase, multiplicative decrease (NewReno, RFC 9002 §7) with HyStart++ (RFC 9406).
     Aimd,
+    /// CUBIC (RFC 9438) with HyStart++ (RFC 9406).
+    Cubic,
+    /// Rate-based, after BBR, and tolerant of loss that is not congestion.
+    Bbr,
 }
 
 /// Plain values, to be checked by [`ConfigBuilder::build`].

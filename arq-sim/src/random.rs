@@ -61,13 +61,8 @@ fn random_scheme(rng: &mut Rng) -> Scheme {
 }
 
 fn random_config(rng: &mut Rng, scheme: Scheme) -> ConfigBuilder {
-    let congestion = if rng.bool() {
-        CongestionConfig::Aimd
-    } else {
-        CongestionConfig::Constant { window_bytes: 1 << rng.u32(14..=20) }
-    };
     ConfigBuilder {
-        congestion,
+        congestion: random_congestion(rng),
         mtu: pick(rng, &[576, 1_200, 1_452, 1_452, 9_000]),
         chunk_bytes: pick(rng, &[None, None, Some(512), Some(1_000)]),
         lane_window_bytes: pick(rng, &[128 << 10, 512 << 10, 2 << 20]),
@@ -81,6 +76,15 @@ fn random_config(rng: &mut Rng, scheme: Scheme) -> ConfigBuilder {
         ..Config::builder()
     }
     .scheme(scheme)
+}
+
+fn random_congestion(rng: &mut Rng) -> CongestionConfig {
+    match rng.u8(..4) {
+        0 => CongestionConfig::Constant { window_bytes: 1 << rng.u32(14..=20) },
+        1 => CongestionConfig::Aimd,
+        2 => CongestionConfig::Cubic,
+        _ => CongestionConfig::Bbr,
+    }
 }
 
 /// 0.1 to 300 ms, short ones as likely as long ones.

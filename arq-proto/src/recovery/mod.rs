@@ -17,7 +17,7 @@ use rtt::RttEstimator;
 
 use crate::{
     config::Config,
-    congestion::{self, AckSample, Controller, LossCause, LossSample},
+    congestion::{self, AckSample, Controller, LossCause, LossSample, SentSample},
     error::Violation,
     pacing::Pacer,
     sent::{Content, Contents, Fate, SentLedger, SentPacket},
@@ -139,12 +139,19 @@ impl Recovery {
         self.pacer.delay_until(now, rate)
     }
 
+    /// Bytes per second.
     fn pacing_rate(&self) -> u64 {
         self.controller.pacing_rate().unwrap_or_else(|| {
             let micros = self.rtt.smoothed().as_micros().max(1);
             let rate = u128::from(self.controller.window()) * 5 / 4 * 1_000_000 / micros;
             u64::try_from(rate).unwrap_or(u64::MAX).max(1)
         })
+    }
+
+    /// Whether the configuration, not the controller, stops the next packet: what is delivered then
+    /// says nothing about the path.
+    fn is_capped(&self) -> bool {
+        self.window_packets.is_some_and(|most| self.ledger.in_flight_packets() + 1 >= most.into())
     }
 
     pub(crate) fn on_sent(
@@ -155,8 +162,9 @@ impl Recovery {
         contents: Contents,
     ) {
         let number = self.next_number();
+        let app_limited = self.app_limited || self.is_capped();
         if eliciting {
-            self.controller.on_sent(number);
+            self.controller.on_sent(&SentSample { now, number, app_limited });
             self.pacer.on_sent(u64::from(bytes));
             self.newest_eliciting = Some(now);
             self.probe_due = false;
@@ -166,7 +174,7 @@ impl Recovery {
             sent_at: now,
             bytes,
             fate: if eliciting { Fate::InFlight } else { Fate::NotEliciting },
-            app_limited: self.app_limited,
+            app_limited,
             contents,
         });
         // Whoever only acknowledges hears of no acknowledgement that would prune the ledger.
@@ -207,6 +215,7 @@ impl Recovery {
                 self.controller.on_ack(&AckSample {
                     now,
                     bytes: newly.bytes,
+                    packets: newly.packets,
                     largest: number,
                     sent_at,
                     latest_rtt: self.rtt.latest(),
@@ -246,6 +255,7 @@ impl Recovery {
             self.on_spurious_loss(now, number, sent_at);
         } else {
             newly.bytes += bytes;
+            newly.packets += 1;
         }
         newly.largest = Some((PacketNumber(number), sent_at, app_limited));
         Ok(())
@@ -305,11 +315,12 @@ impl Recovery {
             out.lost.extend_from_slice(&packet.contents);
             bytes += u64::from(packet.bytes);
             self.packets_lost += 1;
-            newest = newest.max(Some(packet.sent_at));
+            newest = newest.max(Some((PacketNumber(number), packet.sent_at)));
             self.loss.record(true);
         }
-        if let Some(sent_at) = newest {
-            self.controller.on_loss(&LossSample { now, bytes, sent_at, cause });
+        if let Some((largest, sent_at)) = newest {
+            let packets = numbers.len() as u64;
+            self.controller.on_loss(&LossSample { now, bytes, packets, largest, sent_at, cause });
         }
     }
 
@@ -374,5 +385,6 @@ impl Recovery {
 #[derive(Default)]
 struct NewlyAcked {
     bytes: u64,
+    packets: u64,
     largest: Option<(PacketNumber, Instant, bool)>,
 }

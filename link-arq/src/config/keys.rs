@@ -266,9 +266,10 @@ pub const KEYS: &[Key] = &[
     ),
     config(
         "cc",
-        Value::Word(&["constant", "aimd"]),
+        Value::Word(&["bbr", "cubic", "aimd", "constant"]),
         "constant",
-        "what limits the bytes in flight: a fixed window, or one that backs off at each loss",
+        "what limits the bytes in flight: the measured rate, a window that backs off at each loss \
+         (cubic, aimd), or a fixed one",
     ),
     config("cc_window", number("bytes", 576, GIB), "262144", "the fixed window of cc=constant"),
     config(
