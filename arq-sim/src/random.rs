@@ -63,6 +63,7 @@ fn random_scheme(rng: &mut Rng) -> Scheme {
 fn random_config(rng: &mut Rng, scheme: Scheme) -> ConfigBuilder {
     ConfigBuilder {
         congestion: random_congestion(rng),
+        max_rate_bps: sometimes(rng, |rng| Some(pick(rng, &[500_000, 5_000_000, 50_000_000]))),
         mtu: pick(rng, &[576, 1_200, 1_452, 1_452, 9_000]),
         chunk_bytes: pick(rng, &[None, None, Some(512), Some(1_000)]),
         lane_window_bytes: pick(rng, &[128 << 10, 512 << 10, 2 << 20]),

@@ -107,16 +107,17 @@ pub trait Controller: Send + fmt::Debug {
     }
 }
 
-/// The controller that a configuration names, for datagrams of `mtu` bytes.
+/// The controller that a configuration names, for datagrams of `mtu` bytes. `max_rate` (bytes per
+/// second) is enforced by the pacer; a controller that looks for more rate is told where to stop.
 #[must_use]
-pub fn build(config: CongestionConfig, mtu: u16) -> Box<dyn Controller> {
+pub fn build(config: CongestionConfig, mtu: u16, max_rate: Option<u64>) -> Box<dyn Controller> {
     match config {
         CongestionConfig::Constant { window_bytes } => {
             Box::new(Constant::new(window_bytes.max(mtu.into())))
         }
         CongestionConfig::Aimd => Box::new(Aimd::new(mtu)),
         CongestionConfig::Cubic => Box::new(Cubic::new(mtu)),
-        CongestionConfig::Bbr => Box::new(Bbr::new(mtu)),
+        CongestionConfig::Bbr => Box::new(Bbr::new(mtu, max_rate)),
     }
 }
 

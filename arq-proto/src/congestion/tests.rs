@@ -70,7 +70,7 @@ impl Model {
     fn new(config: CongestionConfig) -> Self {
         #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
         let now = Instant::now();
-        Self { controller: build(config, MTU), now, number: PacketNumber(0) }
+        Self { controller: build(config, MTU, None), now, number: PacketNumber(0) }
     }
 
     fn send(&mut self) {

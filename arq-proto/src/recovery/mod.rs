@@ -52,6 +52,7 @@ pub(crate) struct Recovery {
     pacer: Pacer,
     granularity: Duration,
     window_packets: Option<u32>,
+    max_rate: Option<u64>,
     largest_acked: Option<PacketNumber>,
     loss_deadline: Option<Instant>,
     newest_eliciting: Option<Instant>,
@@ -70,15 +71,17 @@ pub(crate) struct Recovery {
 
 impl Recovery {
     pub(crate) fn new(config: &Config, mtu: u16, now: Instant) -> Self {
+        let max_rate = config.max_rate_bps.map(|bits| bits / 8);
         Self {
             ledger: SentLedger::default(),
             rtt: RttEstimator::default(),
             detector: LossDetector::new(config.timer_granularity),
             loss: LossEstimator::default(),
-            controller: congestion::build(config.congestion, mtu),
+            controller: congestion::build(config.congestion, mtu, max_rate),
             pacer: Pacer::new(mtu, now),
             granularity: config.timer_granularity,
             window_packets: config.window_packets,
+            max_rate,
             largest_acked: None,
             loss_deadline: None,
             newest_eliciting: None,
@@ -141,11 +144,12 @@ impl Recovery {
 
     /// Bytes per second.
     fn pacing_rate(&self) -> u64 {
-        self.controller.pacing_rate().unwrap_or_else(|| {
+        let rate = self.controller.pacing_rate().unwrap_or_else(|| {
             let micros = self.rtt.smoothed().as_micros().max(1);
             let rate = u128::from(self.controller.window()) * 5 / 4 * 1_000_000 / micros;
             u64::try_from(rate).unwrap_or(u64::MAX).max(1)
-        })
+        });
+        self.max_rate.map_or(rate, |most| rate.min(most))
     }
 
     /// Whether the configuration, not the controller, stops the next packet: what is delivered then
@@ -162,10 +166,10 @@ impl Recovery {
         contents: Contents,
     ) {
         let number = self.next_number();
+        self.pacer.on_sent(u64::from(bytes));
         let app_limited = self.app_limited || self.is_capped();
         if eliciting {
             self.controller.on_sent(&SentSample { now, number, app_limited });
-            self.pacer.on_sent(u64::from(bytes));
             self.newest_eliciting = Some(now);
             self.probe_due = false;
             self.probe_budget = self.probe_budget.map(|budget| budget.saturating_sub(1));

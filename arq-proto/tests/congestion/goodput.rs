@@ -58,3 +58,28 @@ fn every_controller_fills_a_path_without_loss() {
         assert!(goodput >= 90.0, "{congestion:?}: {goodput:.1} Mb/s");
     }
 }
+
+// ARQ-CC-7
+#[test]
+fn max_rate_is_kept_to_two_percent_by_every_controller() {
+    for (congestion, loss) in [
+        (CongestionConfig::Constant { window_bytes: 1 << 20 }, 0.1),
+        (CongestionConfig::Aimd, 0.0),
+        (CongestionConfig::Cubic, 0.0),
+        (CongestionConfig::Bbr, 0.0),
+        (CongestionConfig::Bbr, 0.1),
+    ] {
+        for mbps in [1.0, 20.0] {
+            let mut shared = Path { loss, ..PATH }.shared();
+            let max_rate_bps = Some((mbps * 1e6) as u64);
+            shared.join(ConfigBuilder { max_rate_bps, ..config(congestion) }, bulk());
+            shared.world.run_for(3 * SECOND).unwrap();
+            let before = shared.client(0).connection().stats().bytes_sent;
+            shared.world.run_for(10 * SECOND).unwrap();
+            let sent = shared.client(0).connection().stats().bytes_sent - before;
+            let rate = sent as f64 * 8.0 / 10.0 / 1e6;
+            println!("{congestion:?}, loss {loss}: {rate:.3} of {mbps} Mb/s");
+            assert!((0.98 * mbps..=1.02 * mbps).contains(&rate), "{congestion:?}: {rate:.3}");
+        }
+    }
+}

@@ -29,6 +29,7 @@ impl LinkConfig {
         match (key, value) {
             ("mtu", Parsed::Number(Some(n))) => protocol.mtu = narrow(*n),
             ("chunk", Parsed::Number(n)) => protocol.chunk_bytes = n.map(narrow),
+            ("max_rate", Parsed::Number(n)) => protocol.max_rate_bps = *n,
             ("window", Parsed::Number(n)) => protocol.window_packets = n.map(narrow),
             ("reorder", Parsed::Word(word)) => protocol.reorder = *word == "true",
             ("lane_window", Parsed::Number(Some(n))) => protocol.lane_window_bytes = narrow(*n),

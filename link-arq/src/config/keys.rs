@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use arq_proto::config::MIN_WINDOW_BYTES;
+use arq_proto::config::{MAX_RATE_BPS, MIN_RATE_BPS, MIN_WINDOW_BYTES};
 use thiserror::Error;
 
 /// One key of a locator or of a configuration file.
@@ -272,6 +272,12 @@ pub const KEYS: &[Key] = &[
          (cubic, aimd), or a fixed one",
     ),
     config("cc_window", number("bytes", 576, GIB), "262144", "the fixed window of cc=constant"),
+    config(
+        "max_rate",
+        number_or("bit/s", MIN_RATE_BPS, MAX_RATE_BPS, "none"),
+        "none",
+        "the most that is sent, whatever cc allows",
+    ),
     config(
         "scheme",
         Value::Word(&["selective-repeat", "go-back-n", "stop-and-wait"]),

@@ -93,6 +93,8 @@ fn a_bad_value_is_an_error_that_says_what_is_expected() {
     assert_eq!(text, "`mtu=100` is not valid: expected 576..=65507 bytes");
     let text = error("arq/localhost:7447#cc=vegas");
     assert_eq!(text, "`cc=vegas` is not valid: expected bbr, cubic, aimd, constant");
+    let text = error("arq/localhost:7447#max_rate=10");
+    assert_eq!(text, "`max_rate=10` is not valid: expected 8000..=1000000000000, none bit/s");
     let text = error("arq/localhost:7447#window=0");
     assert_eq!(text, "`window=0` is not valid: expected 1..=1048576, none packets");
     assert!(error("arq/localhost:7447#dscp=300").contains("dscp=300"));
@@ -174,6 +176,13 @@ fn congestion_keys_combine() {
     assert_eq!(congestion(&format!("config={path};cc=constant")), constant(100_000));
     assert_eq!(congestion(&format!("config={path};cc_window=50000")), constant(50_000));
     assert_eq!(congestion(&format!("config={path};cc=bbr")), CongestionConfig::Bbr);
+}
+
+#[test]
+fn max_rate_is_in_bits_per_second() {
+    let link = parse("arq/localhost:7447#max_rate=20000000").unwrap();
+    assert_eq!(link.protocol.max_rate_bps, Some(20_000_000));
+    assert_eq!(parse("arq/localhost:7447").unwrap().protocol.max_rate_bps, None);
 }
 
 #[test]

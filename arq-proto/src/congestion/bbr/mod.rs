@@ -61,6 +61,8 @@ const HALVED_PER: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub struct Bbr {
     mtu: u64,
+    /// The configured limit, in bytes per second: beyond it there is nothing to look for.
+    max_rate: Option<u64>,
     phase: Phase,
     rate: MaxRate,
     min_rtt: MinRtt,
@@ -84,11 +86,12 @@ pub struct Bbr {
 }
 
 impl Bbr {
-    /// For datagrams of `mtu` bytes.
+    /// For datagrams of `mtu` bytes, and at most `max_rate` bytes per second.
     #[must_use]
-    pub fn new(mtu: u16) -> Self {
+    pub fn new(mtu: u16, max_rate: Option<u64>) -> Self {
         Self {
             mtu: mtu.into(),
+            max_rate,
             phase: Phase::START,
             rate: MaxRate::new(),
             min_rtt: MinRtt::new(),
@@ -130,6 +133,11 @@ impl Bbr {
     fn bytes_in(&self, time: Duration) -> Option<u64> {
         let bytes = self.bandwidth()? as f64 * time.as_secs_f64();
         Some((bytes as u64).min(MAX_WINDOW_BYTES))
+    }
+
+    /// Whether the path carries what the configuration allows, or nearly so.
+    fn is_at_limit(&self) -> bool {
+        self.max_rate.is_some_and(|most| self.rate.get().unwrap_or(0) >= most - most / 20)
     }
 
     fn enter(&mut self, phase: Phase) {
@@ -205,7 +213,7 @@ impl Bbr {
             self.back_off(HOLD_AFTER_POLICER);
             return self.phase;
         }
-        if self.hold_until >= self.round {
+        if self.hold_until >= self.round || self.is_at_limit() {
             return cruise;
         }
         // Flows that always probe at the same time never learn of each other. Their packet numbers
@@ -297,7 +305,8 @@ impl Controller for Bbr {
 
     fn on_path_change(&mut self) {
         // The constructor took a u16.
-        *self = Self { rounds: self.rounds.restarted(), ..Self::new(self.mtu as u16) };
+        *self =
+            Self { rounds: self.rounds.restarted(), ..Self::new(self.mtu as u16, self.max_rate) };
     }
 
     fn window(&self) -> u64 {
@@ -314,6 +323,9 @@ impl Controller for Bbr {
     }
 
     fn pacing_rate(&self) -> Option<u64> {
+        if self.is_at_limit() && matches!(self.phase, Phase::Cruise { queue: false, .. }) {
+            return self.max_rate;
+        }
         // One percent below, so that a queue that is there shrinks.
         let rate = self.bandwidth()? as f64 * self.phase.gain() * 0.99;
         Some((rate as u64).max(self.mtu))

@@ -200,7 +200,7 @@ fn loss_that_grows_with_the_rate_is_ours() {
 #[test]
 fn the_estimate_outlives_half_a_minute_and_then_halves() {
     let t0 = t0();
-    let mut bbr = Bbr::new(MTU as u16);
+    let mut bbr = Bbr::new(MTU as u16, None);
     let mut now = t0;
     for n in 0..20 {
         bbr.on_sent(&sending(now, n));
