@@ -120,7 +120,7 @@ impl Default for ConfigBuilder {
         Self {
             mtu: BASE_MTU,
             chunk_bytes: None,
-            congestion: CongestionConfig::Constant { window_bytes: 256 << 10 },
+            congestion: CongestionConfig::Bbr,
             max_rate_bps: None,
             window_packets: None,
             reorder: true,

@@ -267,7 +267,7 @@ pub const KEYS: &[Key] = &[
     config(
         "cc",
         Value::Word(&["bbr", "cubic", "aimd", "constant"]),
-        "constant",
+        "bbr",
         "what limits the bytes in flight: the measured rate, a window that backs off at each loss \
          (cubic, aimd), or a fixed one",
     ),
