@@ -21,6 +21,12 @@ pub const MAX_MTU: u16 = 65_507;
 /// waits for credit that cannot come.
 pub const MIN_WINDOW_BYTES: u64 = 128 << 10;
 
+/// The range of [`ConfigBuilder::max_rate_bps`]: a thousand bytes a second keep a session alive, and
+/// nothing is faster than a terabit.
+pub const MIN_RATE_BPS: u64 = 8_000;
+/// See [`MIN_RATE_BPS`].
+pub const MAX_RATE_BPS: u64 = 1_000_000_000_000;
+
 /// The textbook ARQ schemes, as presets of two knobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
@@ -45,6 +51,10 @@ pub enum CongestionConfig {
     },
     /// Additive increase, multiplicative decrease (NewReno, RFC 9002 §7) with HyStart++ (RFC 9406).
     Aimd,
+    /// CUBIC (RFC 9438) with HyStart++ (RFC 9406).
+    Cubic,
+    /// Rate-based, after BBR, and tolerant of loss that is not congestion.
+    Bbr,
 }
 
 /// Repair symbols sent with a message before anything is known to be lost.
@@ -76,6 +86,11 @@ pub struct ConfigBuilder {
     pub fec: FecConfig,
     /// Limits the bytes in flight.
     pub congestion: CongestionConfig,
+    /// The most that this side sends, in bits of UDP payload per second, `8_000..=10^12`, everything
+    /// counted: repairs and acknowledgements too. Acknowledgements and probes do not wait for it, but
+    /// chunks wait for them. `None` leaves it to the controller. For a share of a link that others
+    /// use, and where the price is per byte.
+    pub max_rate_bps: Option<u64>,
     /// Limits the packets in flight, at least 1; `None` leaves it to the controller. 1 is
     /// stop-and-wait.
     pub window_packets: Option<u32>,
@@ -123,7 +138,8 @@ impl Default for ConfigBuilder {
             mtu: BASE_MTU,
             chunk_bytes: None,
             fec: FecConfig::Auto,
-            congestion: CongestionConfig::Constant { window_bytes: 256 << 10 },
+            congestion: CongestionConfig::Bbr,
+            max_rate_bps: None,
             window_packets: None,
             reorder: true,
             lane_window_bytes: 2 << 20,
@@ -170,6 +186,9 @@ impl ConfigBuilder {
         }
         if let CongestionConfig::Constant { window_bytes } = self.congestion {
             in_range("cc_window", window_bytes, u64::from(MIN_MTU), gib)?;
+        }
+        if let Some(rate) = self.max_rate_bps {
+            in_range("max_rate", rate, MIN_RATE_BPS, MAX_RATE_BPS)?;
         }
         if let Some(window) = self.window_packets {
             in_range("window", window, 1, 1 << 20)?;

@@ -23,6 +23,8 @@ const MIN_WAIT: Duration = Duration::from_micros(1);
 pub(crate) struct Pacer {
     mtu: u64,
     tokens: u64,
+    /// Bytes that left without tokens: probes and acknowledgements do not wait, but are paid for.
+    debt: u64,
     capacity: u64,
     refilled_at: Instant,
 }
@@ -33,7 +35,7 @@ impl Pacer {
     pub(crate) fn new(mtu: u16, now: Instant) -> Self {
         let mtu = u64::from(mtu);
         let capacity = MIN_BURST_PACKETS * mtu;
-        Self { mtu, tokens: capacity, capacity, refilled_at: now }
+        Self { mtu, tokens: capacity, debt: 0, capacity, refilled_at: now }
     }
 
     /// When a datagram may leave: `None` is now. `rate` in bytes per second.
@@ -43,12 +45,15 @@ impl Pacer {
             return None;
         }
         // Wake up for a burst, not for one packet.
-        let wanted = (self.capacity / 2).max(self.mtu) - self.tokens;
+        let wanted = (self.capacity / 2).max(self.mtu) + self.debt - self.tokens;
         Some(now + time_for(wanted, rate).max(MIN_WAIT))
     }
 
     /// Takes the tokens of what was sent.
     pub(crate) fn on_sent(&mut self, bytes: u64) {
+        self.debt += bytes.saturating_sub(self.tokens);
+        // Who only acknowledges must not be in debt for ever.
+        self.debt = self.debt.min(self.capacity);
         self.tokens = self.tokens.saturating_sub(bytes);
     }
 
@@ -56,7 +61,8 @@ impl Pacer {
         let most = MAX_BURST_BYTES.max(MIN_BURST_PACKETS * self.mtu);
         self.capacity = bytes_in(BURST_TIME, rate).clamp(MIN_BURST_PACKETS * self.mtu, most);
         let earned = bytes_in(now.saturating_duration_since(self.refilled_at), rate);
-        self.tokens = self.tokens.saturating_add(earned);
+        self.tokens = self.tokens.saturating_add(earned.saturating_sub(self.debt));
+        self.debt = self.debt.saturating_sub(earned);
         if self.tokens >= self.capacity {
             self.tokens = self.capacity;
             self.refilled_at = now;
@@ -106,5 +112,21 @@ mod tests {
             let error = sent.abs_diff(expected) as f64 / expected as f64;
             assert!(error < 0.1, "rate {rate}: sent {sent}");
         }
+    }
+
+    // ARQ-CC-4, ARQ-CC-7
+    #[test]
+    fn what_did_not_wait_is_paid_for_but_not_for_ever() {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let t0 = Instant::now();
+        let rate = 1_200_000;
+        let mut pacer = Pacer::new(1_200, t0);
+        pacer.on_sent(12_000 + 2_400);
+        // Half a bucket and the debt, at a packet per millisecond.
+        assert_eq!(pacer.delay_until(t0, rate), Some(t0 + Duration::from_millis(5 + 2)));
+        pacer.on_sent(1_000_000);
+        assert_eq!(pacer.delay_until(t0, rate), Some(t0 + Duration::from_millis(5 + 10)));
+        let later = t0 + Duration::from_millis(15);
+        assert_eq!(pacer.delay_until(later, rate), None);
     }
 }

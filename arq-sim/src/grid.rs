@@ -30,16 +30,18 @@ enum Window {
     Default,
     TwiceTheProduct,
     Aimd,
+    Cubic,
 }
 
 impl Window {
-    const ALL: [Self; 3] = [Self::Default, Self::TwiceTheProduct, Self::Aimd];
+    const ALL: [Self; 4] = [Self::Default, Self::TwiceTheProduct, Self::Aimd, Self::Cubic];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Default => "default",
             Self::TwiceTheProduct => "constant, 2 x bandwidth x RTT",
             Self::Aimd => "aimd",
+            Self::Cubic => "cubic",
         }
     }
 
@@ -51,6 +53,7 @@ impl Window {
                 CongestionConfig::Constant { window_bytes: 2 * product_bytes(round_trip) }
             }
             Self::Aimd => CongestionConfig::Aimd,
+            Self::Cubic => CongestionConfig::Cubic,
         };
         ConfigBuilder { congestion, ..builder }
     }

@@ -61,13 +61,9 @@ fn random_scheme(rng: &mut Rng) -> Scheme {
 }
 
 fn random_config(rng: &mut Rng, scheme: Scheme) -> ConfigBuilder {
-    let congestion = if rng.bool() {
-        CongestionConfig::Aimd
-    } else {
-        CongestionConfig::Constant { window_bytes: 1 << rng.u32(14..=20) }
-    };
     ConfigBuilder {
-        congestion,
+        congestion: random_congestion(rng),
+        max_rate_bps: sometimes(rng, |rng| Some(pick(rng, &[500_000, 5_000_000, 50_000_000]))),
         mtu: pick(rng, &[576, 1_200, 1_452, 1_452, 9_000]),
         chunk_bytes: pick(rng, &[None, None, Some(512), Some(1_000)]),
         fec: pick(
@@ -93,6 +89,15 @@ fn random_config(rng: &mut Rng, scheme: Scheme) -> ConfigBuilder {
     .scheme(scheme)
 }
 
+fn random_congestion(rng: &mut Rng) -> CongestionConfig {
+    match rng.u8(..4) {
+        0 => CongestionConfig::Constant { window_bytes: 1 << rng.u32(14..=20) },
+        1 => CongestionConfig::Aimd,
+        2 => CongestionConfig::Cubic,
+        _ => CongestionConfig::Bbr,
+    }
+}
+
 /// 0.1 to 300 ms, short ones as likely as long ones.
 fn random_delay(rng: &mut Rng) -> Duration {
     Duration::from_micros(100).mul_f64(3_000_f64.powf(rng.f64()))
@@ -116,6 +121,8 @@ fn random_wire(rng: &mut Rng, delay: Duration, mtu: u16) -> WireConfig {
         }),
         blackouts: Vec::new(),
         mtu: rng.bool().then(|| usize::from(mtu.max(1_200))),
+        // Congestion has tests of its own.
+        ..WireConfig::default()
     }
 }
 

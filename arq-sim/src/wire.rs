@@ -2,8 +2,8 @@
 
 //! One direction of a wire: what does it do to a datagram, and when does the other end see it?
 //!
-//! A datagram passes, in this order: the MTU check, the blackout check, the bottleneck (rate and
-//! drop-tail queue), loss, duplication, damage, and the delay. Loss comes after the bottleneck, as
+//! A datagram passes, in this order: the MTU check, the blackout check, the policer, the bottleneck
+//! (rate and drop-tail queue), loss, duplication, damage, and the delay. Loss comes after the bottleneck, as
 //! on a radio behind a queue, so goodput can reach rate x (1 - loss) and no more.
 //!
 //! Loss models, duplication and the bottleneck are [`str0m_netem`]'s. Own code covers what it lacks:
@@ -85,6 +85,15 @@ pub struct Bottleneck {
     pub queue_bytes: u32,
 }
 
+/// A policer: a token bucket without a queue. What exceeds it is dropped, and no round trip grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policer {
+    /// Bits per second.
+    pub rate_bps: u64,
+    /// What may pass at once after a pause.
+    pub burst_bytes: u32,
+}
+
 /// What a wire does to datagrams. The default is a wire without faults or delay.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WireConfig {
@@ -108,6 +117,11 @@ pub struct WireConfig {
     pub truncate: f32,
     /// Rate and queue.
     pub bottleneck: Option<Bottleneck>,
+    /// Rate without a queue, in front of the bottleneck.
+    pub policer: Option<Policer>,
+    /// Datagrams arrive in clumps, at multiples of this time, as a Wi-Fi station sends them
+    /// whenever the medium is free.
+    pub clump: Duration,
     /// Times since the start in which everything vanishes.
     pub blackouts: Vec<Range<Duration>>,
     /// Longer datagrams vanish.
@@ -133,6 +147,8 @@ pub enum Fate {
     Lost,
     /// The queue of the bottleneck was full.
     QueueFull,
+    /// The policer had no tokens left.
+    Policed,
     /// It was sent in a blackout.
     Blackout,
     /// It was longer than the MTU.
@@ -162,6 +178,8 @@ pub struct Wire {
     /// Loss and duplication, at once.
     faults: Netem<Datagram>,
     last_arrival: Instant,
+    /// Tokens of the policer, in bytes, and when they were counted.
+    tokens: (f64, Instant),
 }
 
 impl Wire {
@@ -178,7 +196,16 @@ impl Wire {
             .loss(config.loss.model())
             .duplicate(Probability::new(config.duplicate))
             .seed(rng.u64(..));
-        Self { config, start, rng, bottleneck, faults: Netem::new(faults), last_arrival: start }
+        let tokens = config.policer.map_or(0.0, |policer| policer.burst_bytes.into());
+        Self {
+            config,
+            start,
+            rng,
+            bottleneck,
+            faults: Netem::new(faults),
+            last_arrival: start,
+            tokens: (tokens, start),
+        }
     }
 
     /// How the wire is set up.
@@ -199,6 +226,10 @@ impl Wire {
             out.push(Passage { datagram, fate: Fate::Blackout });
             return;
         }
+        if !self.police(now, datagram.bytes.len()) {
+            out.push(Passage { datagram, fate: Fate::Policed });
+            return;
+        }
         let Some(bottleneck) = &mut self.bottleneck else {
             self.pass(now, datagram, out);
             return;
@@ -209,6 +240,25 @@ impl Wire {
             out.push(Passage { datagram, fate: Fate::QueueFull });
         }
         self.pull(now, out);
+    }
+
+    /// Takes the tokens for `bytes`, if there are enough.
+    fn police(&mut self, now: Instant, bytes: usize) -> bool {
+        let Some(policer) = self.config.policer else { return true };
+        let (tokens, counted_at) = self.tokens;
+        let earned = now.saturating_duration_since(counted_at).as_secs_f64();
+        let tokens =
+            (tokens + earned * policer.rate_bps as f64 / 8.0).min(policer.burst_bytes.into());
+        let left = tokens - bytes as f64;
+        let passes = left >= 0.0;
+        self.tokens = (if passes { left } else { tokens }, now);
+        passes
+    }
+
+    /// Datagrams that wait in the queue of the bottleneck.
+    #[must_use]
+    pub fn queue_len(&self) -> usize {
+        self.bottleneck.as_ref().map_or(0, Netem::queue_len)
     }
 
     /// When the bottleneck releases its next datagram.
@@ -275,6 +325,13 @@ impl Wire {
     fn arrival(&mut self, departure: Instant) -> Instant {
         let jitter = self.up_to(self.config.jitter);
         let mut at = departure + self.config.delay + jitter;
+        if !self.config.clump.is_zero() {
+            let clumps =
+                at.saturating_duration_since(self.start).as_nanos() / self.config.clump.as_nanos();
+            // A virtual run is short: the clamp is never reached.
+            let clumps = u32::try_from(clumps + 1).unwrap_or(u32::MAX);
+            at = self.start + self.config.clump * clumps;
+        }
         if self.config.jitter_in_order {
             at = at.max(self.last_arrival);
             self.last_arrival = at;

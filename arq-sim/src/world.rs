@@ -50,10 +50,14 @@ pub enum Halt {
     },
 }
 
+/// A wire of the world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct WireId(usize);
+
 #[derive(Debug)]
 enum Action {
     Arrive(Datagram),
-    Release { from: HostId, to: HostId },
+    Release { wire: WireId },
     Timer { conn: ConnId, armed: Instant },
     App { conn: ConnId, armed: Duration },
 }
@@ -98,7 +102,9 @@ pub struct World {
     clock: Clock,
     rng: Rng,
     hosts: Vec<Host>,
-    wires: BTreeMap<(HostId, HostId), Wire>,
+    wires: Vec<Wire>,
+    /// Which wire leads from one host to another; several may share one.
+    routes: BTreeMap<(HostId, HostId), WireId>,
     events: BinaryHeap<Reverse<Scheduled>>,
     order: u64,
     log: PacketLog,
@@ -115,7 +121,8 @@ impl World {
             clock: Clock::new(),
             rng: Rng::with_seed(seed),
             hosts: Vec::new(),
-            wires: BTreeMap::new(),
+            wires: Vec::new(),
+            routes: BTreeMap::new(),
             events: BinaryHeap::new(),
             order: 0,
             log: PacketLog::new(LOG_ENTRIES),
@@ -137,7 +144,25 @@ impl World {
     pub fn lay_wire(&mut self, from: HostId, to: HostId, config: WireConfig) {
         let start = self.clock.now() - self.clock.offset();
         let seed = self.rng.u64(..);
-        self.wires.insert((from, to), Wire::new(config, seed, start));
+        let wire = Wire::new(config, seed, start);
+        self.routes.insert((from, to), WireId(self.wires.len()));
+        self.wires.push(wire);
+    }
+
+    /// What `from` sends to `to` passes the wire that leads from `with.0` to `with.1` as well:
+    /// they share its rate and queue.
+    ///
+    /// # Panics
+    /// There is no such wire: a mistake in a test.
+    pub fn share_wire(&mut self, from: HostId, to: HostId, with: (HostId, HostId)) {
+        let wire = *self.routes.get(&with).expect("a wire to share");
+        self.routes.insert((from, to), wire);
+    }
+
+    /// The wire from one host to another.
+    #[must_use]
+    pub fn wire(&self, from: HostId, to: HostId) -> Option<&Wire> {
+        self.routes.get(&(from, to)).map(|wire| &self.wires[wire.0])
     }
 
     /// Sees, and may change, every datagram before it enters a wire.
@@ -321,7 +346,7 @@ impl World {
         self.clock.advance_to(at);
         match action {
             Action::Arrive(datagram) => self.arrive(&datagram),
-            Action::Release { from, to } => self.release(from, to),
+            Action::Release { wire } => self.release(wire),
             Action::Timer { conn, armed } => self.fire(conn, armed),
             Action::App { conn, armed } => {
                 if let Some(c) = self.live_conn(conn).filter(|c| c.app_armed == Some(armed)) {
@@ -476,35 +501,35 @@ impl World {
             return self.record(&Passage { datagram, fate: Fate::NoSuchHost });
         };
         let now = self.clock.now();
-        let Some(wire) = self.wires.get_mut(&(from, to)) else {
+        let Some(&wire) = self.routes.get(&(from, to)) else {
             return self.record(&Passage { datagram, fate: Fate::NoSuchHost });
         };
         let mut out = Vec::new();
-        wire.push(now, datagram, &mut out);
-        self.settle(from, to, out);
+        self.wires[wire.0].push(now, datagram, &mut out);
+        self.settle(wire, out);
     }
 
-    fn release(&mut self, from: HostId, to: HostId) {
+    fn release(&mut self, id: WireId) {
         let now = self.clock.now();
-        let Some(wire) = self.wires.get_mut(&(from, to)) else { return };
+        let wire = &mut self.wires[id.0];
         if wire.next_release().is_none_or(|at| at > now) {
             return;
         }
         let mut out = Vec::new();
         wire.pull(now, &mut out);
-        self.settle(from, to, out);
+        self.settle(id, out);
     }
 
     /// Records fates, schedules arrivals and the next release.
-    fn settle(&mut self, from: HostId, to: HostId, passages: Vec<Passage>) {
+    fn settle(&mut self, wire: WireId, passages: Vec<Passage>) {
         for passage in passages {
             self.record(&passage);
             if let Fate::Arrives(at) | Fate::ArrivesDamaged(at) = passage.fate {
                 self.schedule(at, Action::Arrive(passage.datagram));
             }
         }
-        if let Some(at) = self.wires.get(&(from, to)).and_then(Wire::next_release) {
-            self.schedule(at, Action::Release { from, to });
+        if let Some(at) = self.wires[wire.0].next_release() {
+            self.schedule(at, Action::Release { wire });
         }
     }
 
@@ -515,6 +540,7 @@ impl World {
             Fate::ArrivesDamaged(at) => LoggedFate::ArrivesDamaged(at - now),
             Fate::Lost => LoggedFate::Vanishes("lost"),
             Fate::QueueFull => LoggedFate::Vanishes("dropped, queue full"),
+            Fate::Policed => LoggedFate::Vanishes("dropped by the policer"),
             Fate::Blackout => LoggedFate::Vanishes("lost in a blackout"),
             Fate::TooLong => LoggedFate::Vanishes("longer than the MTU"),
             Fate::NoSuchHost => LoggedFate::Vanishes("nobody there"),

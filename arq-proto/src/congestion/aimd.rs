@@ -7,8 +7,7 @@
 
 use std::time::Instant;
 
-use super::{hystart::HyStart, AckSample, Controller, LossCause, LossSample};
-use crate::units::PacketNumber;
+use super::{hystart::HyStart, AckSample, Controller, LossCause, LossSample, SentSample};
 
 /// RFC 9002 §7.2.
 const INITIAL_PACKETS: u64 = 10;
@@ -57,8 +56,8 @@ impl Aimd {
 }
 
 impl Controller for Aimd {
-    fn on_sent(&mut self, number: PacketNumber) {
-        self.hystart.on_sent(number);
+    fn on_sent(&mut self, sample: &SentSample) {
+        self.hystart.on_sent(sample.number);
     }
 
     fn on_ack(&mut self, sample: &AckSample) {
@@ -128,6 +127,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::units::PacketNumber;
 
     const MTU: u64 = 1_200;
 
@@ -140,6 +140,7 @@ mod tests {
         aimd.on_ack(&AckSample {
             now,
             bytes: MTU,
+            packets: 1,
             largest: PacketNumber(0),
             sent_at,
             latest_rtt: Duration::from_millis(20),
@@ -150,7 +151,8 @@ mod tests {
     }
 
     fn lose(aimd: &mut Aimd, now: Instant, sent_at: Instant) {
-        aimd.on_loss(&LossSample { now, bytes: MTU, sent_at, cause: LossCause::Gap });
+        let (packets, largest, cause) = (1, PacketNumber(0), LossCause::Gap);
+        aimd.on_loss(&LossSample { now, bytes: MTU, packets, largest, sent_at, cause });
     }
 
     // ARQ-CC-3

@@ -2,8 +2,7 @@
 
 //! A window that never moves: right where the capacity is known and private, and nowhere else.
 
-use super::{AckSample, Controller, LossSample};
-use crate::units::PacketNumber;
+use super::{AckSample, Controller, LossSample, SentSample};
 
 /// A constant window.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +19,7 @@ impl Constant {
 }
 
 impl Controller for Constant {
-    fn on_sent(&mut self, _: PacketNumber) {}
+    fn on_sent(&mut self, _: &SentSample) {}
     fn on_ack(&mut self, _: &AckSample) {}
     fn on_loss(&mut self, _: &LossSample) {}
     fn on_spurious_loss(&mut self) {}

@@ -18,7 +18,7 @@ use rtt::RttEstimator;
 
 use crate::{
     config::Config,
-    congestion::{self, AckSample, Controller, LossCause, LossSample},
+    congestion::{self, AckSample, Controller, LossCause, LossSample, SentSample},
     error::Violation,
     fec::policy::{Channel, Stakes},
     pacing::Pacer,
@@ -54,6 +54,7 @@ pub(crate) struct Recovery {
     pacer: Pacer,
     granularity: Duration,
     window_packets: Option<u32>,
+    max_rate: Option<u64>,
     largest_acked: Option<PacketNumber>,
     loss_deadline: Option<Instant>,
     newest_eliciting: Option<Instant>,
@@ -72,15 +73,17 @@ pub(crate) struct Recovery {
 
 impl Recovery {
     pub(crate) fn new(config: &Config, mtu: u16, now: Instant) -> Self {
+        let max_rate = config.max_rate_bps.map(|bits| bits / 8);
         Self {
             ledger: SentLedger::default(),
             rtt: RttEstimator::default(),
             detector: LossDetector::new(config.timer_granularity),
             loss: LossEstimator::default(),
-            controller: congestion::build(config.congestion, mtu),
+            controller: congestion::build(config.congestion, mtu, max_rate),
             pacer: Pacer::new(mtu, now),
             granularity: config.timer_granularity,
             window_packets: config.window_packets,
+            max_rate,
             largest_acked: None,
             loss_deadline: None,
             newest_eliciting: None,
@@ -141,12 +144,20 @@ impl Recovery {
         self.pacer.delay_until(now, rate)
     }
 
+    /// Bytes per second.
     fn pacing_rate(&self) -> u64 {
-        self.controller.pacing_rate().unwrap_or_else(|| {
+        let rate = self.controller.pacing_rate().unwrap_or_else(|| {
             let micros = self.rtt.smoothed().as_micros().max(1);
             let rate = u128::from(self.controller.window()) * 5 / 4 * 1_000_000 / micros;
             u64::try_from(rate).unwrap_or(u64::MAX).max(1)
-        })
+        });
+        self.max_rate.map_or(rate, |most| rate.min(most))
+    }
+
+    /// Whether the configuration, not the controller, stops the next packet: what is delivered then
+    /// says nothing about the path.
+    fn is_capped(&self) -> bool {
+        self.window_packets.is_some_and(|most| self.ledger.in_flight_packets() + 1 >= most.into())
     }
 
     pub(crate) fn on_sent(
@@ -157,9 +168,10 @@ impl Recovery {
         contents: Contents,
     ) {
         let number = self.next_number();
+        self.pacer.on_sent(u64::from(bytes));
+        let app_limited = self.app_limited || self.is_capped();
         if eliciting {
-            self.controller.on_sent(number);
-            self.pacer.on_sent(u64::from(bytes));
+            self.controller.on_sent(&SentSample { now, number, app_limited });
             self.newest_eliciting = Some(now);
             self.probe_due = false;
             self.probe_budget = self.probe_budget.map(|budget| budget.saturating_sub(1));
@@ -168,7 +180,7 @@ impl Recovery {
             sent_at: now,
             bytes,
             fate: if eliciting { Fate::InFlight } else { Fate::NotEliciting },
-            app_limited: self.app_limited,
+            app_limited,
             contents,
         });
         // Whoever only acknowledges hears of no acknowledgement that would prune the ledger.
@@ -209,6 +221,7 @@ impl Recovery {
                 self.controller.on_ack(&AckSample {
                     now,
                     bytes: newly.bytes,
+                    packets: newly.packets,
                     largest: number,
                     sent_at,
                     latest_rtt: self.rtt.latest(),
@@ -247,6 +260,7 @@ impl Recovery {
             self.on_spurious_loss(now, number, sent_at);
         } else {
             newly.bytes += bytes;
+            newly.packets += 1;
         }
         newly.largest = Some((PacketNumber(number), sent_at, app_limited));
         Ok(())
@@ -306,10 +320,11 @@ impl Recovery {
             out.lost.extend_from_slice(&packet.contents);
             bytes += u64::from(packet.bytes);
             self.packets_lost += 1;
-            newest = newest.max(Some(packet.sent_at));
+            newest = newest.max(Some((PacketNumber(number), packet.sent_at)));
         }
-        if let Some(sent_at) = newest {
-            self.controller.on_loss(&LossSample { now, bytes, sent_at, cause });
+        if let Some((largest, sent_at)) = newest {
+            let packets = numbers.len() as u64;
+            self.controller.on_loss(&LossSample { now, bytes, packets, largest, sent_at, cause });
         }
     }
 
@@ -388,5 +403,6 @@ impl Recovery {
 #[derive(Default)]
 struct NewlyAcked {
     bytes: u64,
+    packets: u64,
     largest: Option<(PacketNumber, Instant, bool)>,
 }

@@ -35,9 +35,13 @@ fn all_deliver_under_loss_and_reordering() {
 }
 
 #[test]
-fn both_controllers_deliver() {
-    for congestion in [CongestionConfig::Aimd, CongestionConfig::Constant { window_bytes: 20_000 }]
-    {
+fn every_controller_delivers() {
+    for congestion in [
+        CongestionConfig::Constant { window_bytes: 20_000 },
+        CongestionConfig::Aimd,
+        CongestionConfig::Cubic,
+        CongestionConfig::Bbr,
+    ] {
         let config = ConfigBuilder { congestion, ..Config::builder() };
         run_seeds(10, |seed| {
             Scenario::new(seed)

@@ -132,6 +132,32 @@ fn a_bottleneck_spaces_datagrams_out_and_drops_what_does_not_fit() {
 }
 
 #[test]
+fn a_policer_drops_what_exceeds_its_rate_and_delays_nothing() {
+    // 100 bytes a millisecond are sent; half of that may pass, and five at once after a pause.
+    let policer = Some(Policer { rate_bps: 400_000, burst_bytes: 500 });
+    let (start, out) = drive(WireConfig { policer, ..WireConfig::default() }, 1);
+    assert!((0.495..0.51).contains(&share(&out, |fate| *fate == Fate::Policed)));
+    for (index, passage) in out.iter().enumerate() {
+        let now = start + MS * index as u32;
+        assert!(matches!(passage.fate, Fate::Policed) || passage.fate == Fate::Arrives(now));
+        assert!(index >= 5 || passage.fate == Fate::Arrives(now), "the burst");
+    }
+}
+
+#[test]
+fn clumps_arrive_at_multiples_of_their_time_and_in_order() {
+    let config = WireConfig { clump: 15 * MS, ..WireConfig::with_delay(7 * MS) };
+    let (start, out) = drive(config, 1);
+    assert_eq!(arrivals(&out), (0..PACKETS as u64).collect::<Vec<_>>());
+    for (index, passage) in out.iter().enumerate() {
+        let Fate::Arrives(at) = passage.fate else { panic!("{:?}", passage.fate) };
+        let (after, earliest) = (at - start, MS * (index as u32 + 7));
+        assert_eq!(after.as_millis() % 15, 0);
+        assert!((earliest..=earliest + 15 * MS).contains(&after));
+    }
+}
+
+#[test]
 fn blackouts_and_the_mtu_swallow_datagrams() {
     let config = WireConfig { blackouts: vec![10 * MS..20 * MS], ..WireConfig::default() };
     let (_, out) = drive(config, 10);

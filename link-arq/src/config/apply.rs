@@ -30,6 +30,7 @@ impl LinkConfig {
             ("mtu", Parsed::Number(Some(n))) => protocol.mtu = narrow(*n),
             ("chunk", Parsed::Number(n)) => protocol.chunk_bytes = n.map(narrow),
             ("fec", Parsed::Text(text)) => protocol.fec = fec(text)?,
+            ("max_rate", Parsed::Number(n)) => protocol.max_rate_bps = *n,
             ("window", Parsed::Number(n)) => protocol.window_packets = n.map(narrow),
             ("reorder", Parsed::Word(word)) => protocol.reorder = *word == "true",
             ("lane_window", Parsed::Number(Some(n))) => protocol.lane_window_bytes = narrow(*n),
@@ -61,23 +62,21 @@ impl LinkConfig {
             Some(Parsed::Number(Some(bytes))) => Some(*bytes),
             _ => None,
         };
-        match (layer.word("cc"), window) {
-            (Some("aimd"), Some(_)) => return Err(window_without_constant()),
-            (Some("aimd"), None) => self.protocol.congestion = CongestionConfig::Aimd,
-            (Some(_), None) => {
-                if !matches!(self.protocol.congestion, CongestionConfig::Constant { .. }) {
-                    self.protocol.congestion = default_constant();
-                }
+        let congestion = &mut self.protocol.congestion;
+        match layer.word("cc") {
+            Some("bbr") => *congestion = CongestionConfig::Bbr,
+            Some("cubic") => *congestion = CongestionConfig::Cubic,
+            Some("aimd") => *congestion = CongestionConfig::Aimd,
+            // A window of a layer below stays.
+            Some(_) if !matches!(congestion, CongestionConfig::Constant { .. }) => {
+                *congestion = default_constant();
             }
-            (cc, Some(window_bytes)) => {
-                let constant =
-                    matches!(self.protocol.congestion, CongestionConfig::Constant { .. });
-                if cc.is_none() && !constant {
-                    return Err(window_without_constant());
-                }
-                self.protocol.congestion = CongestionConfig::Constant { window_bytes };
-            }
-            (None, None) => {}
+            Some(_) | None => {}
+        }
+        match (congestion, window) {
+            (CongestionConfig::Constant { window_bytes }, Some(bytes)) => *window_bytes = bytes,
+            (_, Some(_)) => return Err(window_without_constant()),
+            (_, None) => {}
         }
         Ok(())
     }

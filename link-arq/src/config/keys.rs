@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use arq_proto::config::MIN_WINDOW_BYTES;
+use arq_proto::config::{MAX_RATE_BPS, MIN_RATE_BPS, MIN_WINDOW_BYTES};
 use thiserror::Error;
 
 /// One key of a locator or of a configuration file.
@@ -272,11 +272,18 @@ pub const KEYS: &[Key] = &[
     ),
     config(
         "cc",
-        Value::Word(&["constant", "aimd"]),
-        "constant",
-        "what limits the bytes in flight: a fixed window, or one that backs off at each loss",
+        Value::Word(&["bbr", "cubic", "aimd", "constant"]),
+        "bbr",
+        "what limits the bytes in flight: the measured rate, a window that backs off at each loss \
+         (cubic, aimd), or a fixed one",
     ),
     config("cc_window", number("bytes", 576, GIB), "262144", "the fixed window of cc=constant"),
+    config(
+        "max_rate",
+        number_or("bit/s", MIN_RATE_BPS, MAX_RATE_BPS, "none"),
+        "none",
+        "the most that is sent, whatever cc allows",
+    ),
     config(
         "scheme",
         Value::Word(&["selective-repeat", "go-back-n", "stop-and-wait"]),

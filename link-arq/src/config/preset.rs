@@ -7,15 +7,11 @@ pub(super) fn values(name: &str) -> Vec<(&'static str, String)> {
     let pairs: &[(&str, &str)] = match name {
         // Short round trips: little is in flight, and nothing has to wait long to be told.
         "lan" => &[("mtu", "1452"), ("linger_ms", "200"), ("queue_age_ms", "50")],
-        // A busy channel delays by tens of ms and loses what its own retries cannot bring through.
-        "wifi" => &[("mtu", "1452"), ("cc_window", "524288")],
+        // Ethernet's MTU; the default controller sees to the rest: delays of tens of ms, and loss of what
+        // the channel's own retries cannot bring through.
+        "wifi" => &[("mtu", "1452")],
         // Tunnels eat from the MTU; hand-overs are silent for seconds; buffers are deep.
-        "cellular" => &[
-            ("mtu", "1200"),
-            ("cc_window", "524288"),
-            ("idle_timeout_ms", "30000"),
-            ("linger_ms", "1000"),
-        ],
+        "cellular" => &[("mtu", "1200"), ("idle_timeout_ms", "30000"), ("linger_ms", "1000")],
         // Short contacts: a peer that is back must be noticed at once, and stale data is worthless.
         "v2v" => &[
             ("mtu", "1200"),
@@ -27,7 +23,6 @@ pub(super) fn values(name: &str) -> Vec<(&'static str, String)> {
         ],
         // 600 ms of round trip: more must be in flight, and every patience is longer.
         "satellite" => &[
-            ("cc_window", "4194304"),
             ("lane_window", "8388608"),
             ("rx_window", "33554432"),
             ("queue_bytes", "1048576"),

@@ -92,8 +92,10 @@ fn an_unknown_key_is_an_error_that_names_the_valid_ones() {
 fn a_bad_value_is_an_error_that_says_what_is_expected() {
     let text = error("arq/localhost:7447#mtu=100");
     assert_eq!(text, "`mtu=100` is not valid: expected 576..=65507 bytes");
-    let text = error("arq/localhost:7447#cc=cubic");
-    assert_eq!(text, "`cc=cubic` is not valid: expected constant, aimd");
+    let text = error("arq/localhost:7447#cc=vegas");
+    assert_eq!(text, "`cc=vegas` is not valid: expected bbr, cubic, aimd, constant");
+    let text = error("arq/localhost:7447#max_rate=10");
+    assert_eq!(text, "`max_rate=10` is not valid: expected 8000..=1000000000000, none bit/s");
     let text = error("arq/localhost:7447#window=0");
     assert_eq!(text, "`window=0` is not valid: expected 1..=1048576, none packets");
     for bad in ["0", "101", "on", "-1"] {
@@ -121,8 +123,10 @@ fn fec_is_a_word_or_a_percentage() {
 fn what_contradicts_itself_is_an_error() {
     let text = error("arq/localhost:7447#iface=lo;bind=127.0.0.1:0");
     assert!(text.contains("`iface` and `bind`"), "{text}");
-    let text = error("arq/localhost:7447#cc=aimd;cc_window=100000");
-    assert!(text.contains("cc_window"), "{text}");
+    for cc in ["", "cc=bbr;", "cc=cubic;", "cc=aimd;"] {
+        let text = error(&format!("arq/localhost:7447#{cc}cc_window=100000"));
+        assert!(text.contains("cc_window") && text.contains("cc=constant"), "{text}");
+    }
     let text = error("arq/localhost:7447#keep_alive_ms=20000");
     assert!(text.contains("keep_alive") && text.contains("idle_timeout"), "{text}");
 }
@@ -177,13 +181,25 @@ fn a_scheme_sets_two_knobs_and_explicit_ones_win() {
 
 #[test]
 fn congestion_keys_combine() {
-    let link = parse("arq/localhost:7447#cc_window=100000").unwrap();
-    assert_eq!(link.protocol.congestion, CongestionConfig::Constant { window_bytes: 100_000 });
-    let link = parse("arq/localhost:7447#cc=aimd").unwrap();
-    assert_eq!(link.protocol.congestion, CongestionConfig::Aimd);
-    // Over a preset with a window of its own.
-    let link = parse("arq/localhost:7447#preset=wifi;cc=aimd").unwrap();
-    assert_eq!(link.protocol.congestion, CongestionConfig::Aimd);
+    let congestion =
+        |keys: &str| parse(&format!("arq/localhost:7447#{keys}")).unwrap().protocol.congestion;
+    let constant = |window_bytes| CongestionConfig::Constant { window_bytes };
+    assert_eq!(congestion("mtu=1200"), CongestionConfig::Bbr);
+    assert_eq!(congestion("cc=cubic"), CongestionConfig::Cubic);
+    assert_eq!(congestion("cc=aimd"), CongestionConfig::Aimd);
+    assert_eq!(congestion("cc=constant"), constant(262_144));
+    assert_eq!(congestion("cc=constant;cc_window=100000"), constant(100_000));
+    let path = file("congestion", "{ cc: 'constant', cc_window: 100000 }");
+    assert_eq!(congestion(&format!("config={path};cc=constant")), constant(100_000));
+    assert_eq!(congestion(&format!("config={path};cc_window=50000")), constant(50_000));
+    assert_eq!(congestion(&format!("config={path};cc=bbr")), CongestionConfig::Bbr);
+}
+
+#[test]
+fn max_rate_is_in_bits_per_second() {
+    let link = parse("arq/localhost:7447#max_rate=20000000").unwrap();
+    assert_eq!(link.protocol.max_rate_bps, Some(20_000_000));
+    assert_eq!(parse("arq/localhost:7447").unwrap().protocol.max_rate_bps, None);
 }
 
 #[test]

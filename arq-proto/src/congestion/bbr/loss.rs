@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Does the path lose packets because of us, or anyway?
+//!
+//! A radio loses as much when we send slowly as when we send fast, and with an empty queue as with a
+//! full one. So the *base loss* is what is lost in rounds whose round-trip time shows no queue. Two
+//! things speak for congestion: more than the base is lost while there is a queue; or, where no
+//! queue can be seen (policers, tiny buffers), more is lost when we probe for rate than when we
+//! hold back.
+
+use std::collections::VecDeque;
+
+use super::rounds::Round;
+use crate::units::PacketNumber;
+
+/// Packets from which a share is computed, and shares of which the median is the base.
+const WINDOW_PACKETS: u64 = 100;
+const WINDOWS: usize = 8;
+/// More is never excused: a path that loses this much is in trouble, whatever the reason.
+const MAX_BASE: f64 = 0.35;
+/// Loss above the base that is still called chance (BBRv3's threshold for all loss).
+const TOLERANCE: f64 = 0.02;
+/// Fewer packets lost in a round are chance, whatever their share.
+const MIN_EXCESS_PACKETS: u64 = 3;
+/// Packets of each kind before probing and holding back are compared.
+const MIN_PROBED: f64 = 30.0;
+const MIN_HELD_BACK: f64 = 15.0;
+/// Comparisons in a row that must agree.
+const STRIKES: u8 = 2;
+/// Phases that may have packets under way.
+const MAX_MARKS: usize = 16;
+
+/// How packets were sent, in relation to the estimated rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pace {
+    Above,
+    At,
+    Below,
+}
+
+/// Packets sent at one pace.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    lost: f64,
+    sent: f64,
+}
+
+impl Tally {
+    fn share(self) -> f64 {
+        self.lost / self.sent.max(1.0)
+    }
+
+    fn variance(self) -> f64 {
+        (self.share() * (1.0 - self.share())).max(0.005) / self.sent.max(1.0)
+    }
+
+    fn halve(&mut self) {
+        self.lost /= 2.0;
+        self.sent /= 2.0;
+    }
+}
+
+/// Loss that is not our fault, and signs of loss that is.
+#[derive(Debug, Clone)]
+pub(super) struct LossModel {
+    lost: u64,
+    sent: u64,
+    shares: VecDeque<f64>,
+    base: f64,
+    /// From which packet on which pace was used.
+    marks: VecDeque<(PacketNumber, Pace)>,
+    above: Tally,
+    below: Tally,
+    strikes: u8,
+}
+
+impl LossModel {
+    pub(super) const fn new() -> Self {
+        Self {
+            lost: 0,
+            sent: 0,
+            shares: VecDeque::new(),
+            base: 0.0,
+            marks: VecDeque::new(),
+            above: Tally { lost: 0.0, sent: 0.0 },
+            below: Tally { lost: 0.0, sent: 0.0 },
+            strikes: 0,
+        }
+    }
+
+    /// Packets from `first` on are sent at this pace.
+    pub(super) fn mark(&mut self, first: PacketNumber, pace: Pace) {
+        if self.marks.back().is_some_and(|&(_, last)| last == pace) {
+            return;
+        }
+        if self.marks.len() == MAX_MARKS {
+            self.marks.pop_front();
+        }
+        self.marks.push_back((first, pace));
+    }
+
+    /// The fate of packets up to `largest`: they were sent at the same pace, or nearly all were.
+    pub(super) fn tally(&mut self, largest: PacketNumber, packets: u64, lost: bool) {
+        let mark = self.marks.iter().rev().find(|&&(first, _)| first <= largest);
+        let tally = match mark {
+            Some((_, Pace::Above)) => &mut self.above,
+            Some((_, Pace::Below)) => &mut self.below,
+            Some((_, Pace::At)) | None => return,
+        };
+        tally.sent += packets as f64;
+        tally.lost += if lost { packets as f64 } else { 0.0 };
+    }
+
+    /// Takes a round in which a queue was seen, or not.
+    pub(super) fn on_round(&mut self, round: &Round, queue: bool) {
+        if queue {
+            (self.lost, self.sent) = (0, 0);
+            return;
+        }
+        self.lost += round.lost_packets;
+        self.sent += round.sent_packets();
+        if self.sent < WINDOW_PACKETS {
+            return;
+        }
+        self.shares.push_back(self.lost as f64 / self.sent as f64);
+        (self.lost, self.sent) = (0, 0);
+        if self.shares.len() > WINDOWS {
+            self.shares.pop_front();
+        }
+        let mut sorted: Vec<f64> = self.shares.iter().copied().collect();
+        sorted.sort_by(f64::total_cmp);
+        self.base = sorted[(sorted.len() - 1) / 2].min(MAX_BASE);
+    }
+
+    /// Bytes of a round that the path would have carried, had it not been for the base loss.
+    pub(super) fn excused_bytes(&self, round: &Round) -> u64 {
+        // Half a sigma more: the base is a median, and a share too low would let the rate sink.
+        let sigma = self.sigma(self.base, round.sent_packets());
+        let most = (self.base + sigma / 2.0) * (round.bytes + round.lost_bytes) as f64;
+        round.lost_bytes.min(most as u64)
+    }
+
+    /// Whether a round lost more than chance explains.
+    pub(super) fn is_excessive(&self, round: &Round) -> bool {
+        let sent = round.sent_packets();
+        let share = round.lost_packets as f64 / sent.max(1) as f64;
+        let limit = self.base + TOLERANCE + 2.0 * self.sigma(self.base.max(0.01), sent);
+        share > limit && round.lost_packets >= MIN_EXCESS_PACKETS && !self.shares.is_empty()
+    }
+
+    fn sigma(&self, share: f64, packets: u64) -> f64 {
+        (share * (1.0 - share) / packets.max(1) as f64).sqrt()
+    }
+
+    /// Whether loss grows with our rate, asked once per probe. If it does, what is lost while
+    /// holding back becomes the base.
+    pub(super) fn grows_with_rate(&mut self) -> bool {
+        if self.above.sent < MIN_PROBED || self.below.sent < MIN_HELD_BACK {
+            return false;
+        }
+        let difference = self.above.share() - self.below.share();
+        let sigma = (self.above.variance() + self.below.variance()).sqrt();
+        if difference > TOLERANCE + 1.5 * sigma {
+            self.strikes += 1;
+        } else {
+            self.strikes = self.strikes.saturating_sub(1);
+        }
+        let below = self.below.share();
+        self.above.halve();
+        self.below.halve();
+        if self.strikes < STRIKES {
+            return false;
+        }
+        self.strikes = 0;
+        self.base = self.base.min(below);
+        self.shares = VecDeque::from([self.base]);
+        true
+    }
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! The loss-tolerant default: how fast can this path carry data, whatever it loses?
+//!
+//! After BBR (Cardwell et al., draft-ietf-ccwg-bbr): the rate follows from what is delivered, not
+//! from what is lost, and the window is twice rate x least round trip. Three things differ, because
+//! BBR's own estimate sinks where a fifth is lost, and BBRv3 backs off where 2 % are:
+//!
+//! - packets lost by the medium count as carried ([`loss`]), so that loss does not feed back into
+//!   the rate; packets lost by congestion do not, and lower the rate;
+//! - one rate sample per round ([`rounds`]);
+//! - the queue is drained after each probe, until it is gone.
+//!
+//! An application that pauses, as most do on zenoh, keeps its estimate: see
+//! [`path::MaxRate::raise`].
+
+mod loss;
+mod path;
+mod phase;
+mod rounds;
+
+use std::time::{Duration, Instant};
+
+use loss::LossModel;
+use path::{MaxRate, MinRtt};
+use phase::Phase;
+use rounds::{Round, Rounds};
+
+use super::{AckSample, Controller, LossCause, LossSample, SentSample};
+
+const INITIAL_PACKETS: u64 = 32;
+const MIN_PACKETS: u64 = 4;
+/// Beside twice the bandwidth-delay product, for acknowledgements that are thinned.
+const SPARE_PACKETS: u64 = 3;
+/// No path needs more; keeps arithmetic far from overflow.
+const MAX_WINDOW_BYTES: u64 = 1 << 30;
+
+/// Growth of the rate per round that keeps start-up going, and rounds without it that end it.
+const GROWTH: f64 = 1.25;
+const STALLED_ROUNDS: u8 = 3;
+/// Rounds of draining at most after a probe, and of cruising at least before one.
+const DRAIN_ROUNDS: u8 = 6;
+const CRUISE_ROUNDS: u8 = 6;
+/// More rounds of cruising, by chance: fewer than this.
+const CRUISE_JITTER: u64 = 5;
+const MIN_CRUISE: Duration = Duration::from_millis(60);
+/// Rounds without probing after loss by congestion: seen as a queue, or as loss that grows with
+/// the rate.
+const HOLD_AFTER_QUEUE: u64 = 8;
+const HOLD_AFTER_POLICER: u64 = 24;
+const BACK_OFF: f64 = 0.85;
+const ROUNDS_OF_A_REDUCTION: u64 = 2;
+/// Time with half the product in flight, to see the least round trip.
+const PROBE_RTT: Duration = Duration::from_millis(100);
+/// An idle connection keeps its estimate for so long, then halves it per further interval
+/// (draft-ietf-tsvwg-careful-resume).
+const KEPT_WHEN_IDLE: Duration = Duration::from_secs(30);
+const HALVED_PER: Duration = Duration::from_secs(10);
+
+/// The loss-tolerant controller.
+#[derive(Debug, Clone)]
+pub struct Bbr {
+    mtu: u64,
+    /// The configured limit, in bytes per second: beyond it there is nothing to look for.
+    max_rate: Option<u64>,
+    phase: Phase,
+    rate: MaxRate,
+    min_rtt: MinRtt,
+    rounds: Rounds,
+    round: u64,
+    loss: LossModel,
+    /// No probing before this round.
+    hold_until: u64,
+    /// The round of the last reduction.
+    reduced_in: u64,
+    /// Rounds of this cruise.
+    cruise_rounds: u8,
+    /// The least round trip of the last round.
+    round_rtt: Duration,
+    /// The rate before the last reduction, for when it proves unfounded.
+    before_reduction: Option<u64>,
+    /// The last acknowledgement of more than a ping.
+    busy_at: Option<Instant>,
+    /// The peer does not answer: the least window, but the estimate is kept.
+    silent: bool,
+}
+
+impl Bbr {
+    /// For datagrams of `mtu` bytes, and at most `max_rate` bytes per second.
+    #[must_use]
+    pub fn new(mtu: u16, max_rate: Option<u64>) -> Self {
+        Self {
+            mtu: mtu.into(),
+            max_rate,
+            phase: Phase::START,
+            rate: MaxRate::new(),
+            min_rtt: MinRtt::new(),
+            rounds: Rounds::new(),
+            round: 0,
+            loss: LossModel::new(),
+            hold_until: 0,
+            reduced_in: 0,
+            cruise_rounds: CRUISE_ROUNDS,
+            round_rtt: Duration::ZERO,
+            before_reduction: None,
+            busy_at: None,
+            silent: false,
+        }
+    }
+
+    /// Bytes per second, once a round trip was measured.
+    fn bandwidth(&self) -> Option<u64> {
+        let least = match self.phase {
+            // What a new connection may send, before samples show more.
+            Phase::Startup { .. } => per_second(INITIAL_PACKETS * self.mtu, self.min_rtt.get()?),
+            _ => self.mtu,
+        };
+        Some(self.rate.get().unwrap_or(0).max(least))
+    }
+
+    /// Bandwidth x least round trip, in bytes.
+    fn product(&self) -> Option<u64> {
+        self.bytes_in(self.min_rtt.get()?)
+    }
+
+    /// What keeps the rate while others fill the queue, and half a product: with twice the product
+    /// alone, the share beside a flow that keeps a long queue full would sink with its length, and
+    /// the rate with every growth of the round trip. The phases see to it that the queue is not ours.
+    fn queued_product(&self) -> Option<u64> {
+        self.bytes_in(self.round_rtt + self.min_rtt.get()? / 2)
+    }
+
+    fn bytes_in(&self, time: Duration) -> Option<u64> {
+        let bytes = self.bandwidth()? as f64 * time.as_secs_f64();
+        Some((bytes as u64).min(MAX_WINDOW_BYTES))
+    }
+
+    /// Whether the path carries what the configuration allows, or nearly so.
+    fn is_at_limit(&self) -> bool {
+        self.max_rate.is_some_and(|most| self.rate.get().unwrap_or(0) >= most - most / 20)
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.loss.mark(self.rounds.next_number(), phase.pace());
+    }
+
+    fn on_round(&mut self, now: Instant, round: &Round) {
+        self.round += 1;
+        let queue = self.min_rtt.shows_queue(round.min_rtt);
+        self.round_rtt = round.min_rtt;
+        self.loss.on_round(round, queue);
+        let decided_by_path = self.sample(round);
+        let next = match self.phase {
+            Phase::Startup { best, stalled } => {
+                self.start_up(round, queue, decided_by_path, best, stalled)
+            }
+            Phase::Drain if queue => self.phase,
+            Phase::Drain => Phase::cruise(now, queue),
+            Phase::ProbeUp => Phase::ProbeDown { rounds: 0 },
+            Phase::ProbeDown { rounds } if queue && rounds + 1 < DRAIN_ROUNDS => {
+                Phase::ProbeDown { rounds: rounds + 1 }
+            }
+            Phase::ProbeDown { .. } => Phase::cruise(now, queue),
+            Phase::Cruise { since, rounds, .. } => self.cruise_on(now, since, rounds, queue),
+            Phase::ProbeRtt { .. } => self.phase,
+        };
+        self.enter(next);
+        let steady = !matches!(self.phase, Phase::Startup { .. } | Phase::Drain);
+        // Losses of what was sent before a reduction belong to it.
+        let answered = self.round <= self.reduced_in + ROUNDS_OF_A_REDUCTION;
+        if steady && queue && !answered && self.loss.is_excessive(round) {
+            self.back_off(HOLD_AFTER_QUEUE);
+        }
+    }
+
+    /// Learns the rate of a round; returns whether it was the path that decided it.
+    fn sample(&mut self, round: &Round) -> bool {
+        let excused = if self.hold_until < self.round { self.loss.excused_bytes(round) } else { 0 };
+        let Some(rate) = round.rate_of(round.bytes + excused) else { return false };
+        let known = self.rate.get().unwrap_or(0);
+        let decided_by_path = !round.app_limited || round.is_train && round.was_sent_above(known);
+        if decided_by_path {
+            self.rate.update(rate);
+        } else if rate > known {
+            self.rate.raise(rate);
+        }
+        decided_by_path
+    }
+
+    fn start_up(&self, round: &Round, queue: bool, full: bool, best: u64, stalled: u8) -> Phase {
+        let rate = self.rate.get().unwrap_or(0);
+        if rate as f64 > best as f64 * GROWTH {
+            return Phase::Startup { best: rate, stalled: 0 };
+        }
+        let stalled = stalled + u8::from(full);
+        // Loss alone ends nothing: a radio loses from the first packet on.
+        if stalled >= STALLED_ROUNDS || queue && self.loss.is_excessive(round) {
+            Phase::Drain
+        } else {
+            Phase::Startup { best, stalled }
+        }
+    }
+
+    fn cruise_on(&mut self, now: Instant, since: Instant, rounds: u8, queue: bool) -> Phase {
+        let rounds = rounds.saturating_add(1);
+        let cruise = Phase::Cruise { since, rounds, queue };
+        let early = now.saturating_duration_since(since) < MIN_CRUISE;
+        if rounds < self.cruise_rounds || early {
+            return cruise;
+        }
+        if self.loss.grows_with_rate() {
+            self.back_off(HOLD_AFTER_POLICER);
+            return self.phase;
+        }
+        if self.hold_until >= self.round || self.is_at_limit() {
+            return cruise;
+        }
+        // Flows that always probe at the same time never learn of each other. Their packet numbers
+        // differ, and that is all the chance that it takes.
+        let jitter = self.rounds.next_number().0 % CRUISE_JITTER;
+        self.cruise_rounds = CRUISE_ROUNDS + jitter as u8;
+        Phase::ProbeUp
+    }
+
+    /// Loss by congestion.
+    fn back_off(&mut self, hold: u64) {
+        self.before_reduction = self.rate.get();
+        self.reduced_in = self.round;
+        self.rate.set(self.rate.get().map(|rate| (rate as f64 * BACK_OFF) as u64));
+        self.hold_until = self.hold_until.max(self.round + hold);
+        self.enter(Phase::ProbeDown { rounds: 0 });
+    }
+
+    fn probe_rtt(&mut self, now: Instant, sample: &AckSample) {
+        if let Phase::ProbeRtt { until, least } = &mut self.phase {
+            let rtt = sample.latest_rtt;
+            *least = Some(least.map_or(rtt, |least| least.min(rtt)));
+            if let (true, Some(least)) = (now >= *until, *least) {
+                self.min_rtt.replace(now, least);
+                self.enter(Phase::cruise(now, false));
+            }
+        } else if self.min_rtt.is_stale(now) && !matches!(self.phase, Phase::Startup { .. }) {
+            let until = now + PROBE_RTT.max(sample.latest_rtt * 2);
+            self.enter(Phase::ProbeRtt { until, least: None });
+        }
+    }
+
+    /// After a long pause: what the path carried then says less and less about now.
+    fn age(&mut self, now: Instant) {
+        let Some(busy_at) = self.busy_at else { return };
+        let idle = now.saturating_duration_since(busy_at);
+        let Some(over) = idle.checked_sub(KEPT_WHEN_IDLE) else { return };
+        let halvings = 1 + over.as_millis() / HALVED_PER.as_millis();
+        // The next halving is due one interval from now.
+        self.busy_at = now.checked_sub(KEPT_WHEN_IDLE - HALVED_PER);
+        self.rate.set(self.rate.get().map(|rate| rate >> halvings.min(32)));
+        self.enter(Phase::START);
+    }
+}
+
+fn per_second(bytes: u64, time: Duration) -> u64 {
+    (bytes as f64 / time.as_secs_f64().max(1e-6)) as u64
+}
+
+impl Controller for Bbr {
+    fn on_sent(&mut self, sample: &SentSample) {
+        self.age(sample.now);
+        self.rounds.on_sent(sample);
+    }
+
+    fn on_ack(&mut self, sample: &AckSample) {
+        self.silent = false;
+        if sample.bytes >= self.mtu / 2 || self.busy_at.is_none() {
+            self.busy_at = Some(sample.now);
+        }
+        self.min_rtt.update(sample.now, sample.latest_rtt);
+        self.loss.tally(sample.largest, sample.packets, false);
+        if let Some(round) = self.rounds.on_ack(sample) {
+            self.on_round(sample.now, &round);
+        }
+        self.probe_rtt(sample.now, sample);
+    }
+
+    fn on_loss(&mut self, sample: &LossSample) {
+        self.rounds.on_loss(sample);
+        if sample.cause == LossCause::Gap {
+            self.loss.tally(sample.largest, sample.packets, true);
+        }
+    }
+
+    fn on_spurious_loss(&mut self) {
+        self.rounds.on_spurious_loss();
+        // Later ones have nothing to do with the reduction.
+        let recent = self.round < self.hold_until;
+        if let Some(rate) = self.before_reduction.take().filter(|_| recent) {
+            self.rate.raise(self.rate.get().unwrap_or(0).max(rate));
+            self.hold_until = self.round;
+        }
+    }
+
+    fn on_silence(&mut self) {
+        self.silent = true;
+    }
+
+    fn on_path_change(&mut self) {
+        // The constructor took a u16.
+        *self =
+            Self { rounds: self.rounds.restarted(), ..Self::new(self.mtu as u16, self.max_rate) };
+    }
+
+    fn window(&self) -> u64 {
+        let least = MIN_PACKETS * self.mtu;
+        let window = match (self.phase, self.product()) {
+            _ if self.silent => least,
+            (_, None) => INITIAL_PACKETS * self.mtu,
+            (Phase::ProbeRtt { .. }, Some(product)) => product / 2,
+            (_, Some(product)) => {
+                Some(2 * product).max(self.queued_product()).unwrap_or(0) + SPARE_PACKETS * self.mtu
+            }
+        };
+        window.clamp(least, MAX_WINDOW_BYTES)
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        if self.is_at_limit() && matches!(self.phase, Phase::Cruise { queue: false, .. }) {
+            return self.max_rate;
+        }
+        // One percent below, so that a queue that is there shrinks.
+        let rate = self.bandwidth()? as f64 * self.phase.gain() * 0.99;
+        Some((rate as u64).max(self.mtu))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! How fast and how long is the path? A windowed maximum of rates, and the least round trip.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+/// Rounds for which a rate is remembered: two probes.
+const RATE_ROUNDS: u64 = 16;
+/// The least round trip is measured anew when none like it was seen for so long. Pauses of the
+/// application give such samples for free.
+const MIN_RTT_LIFETIME: Duration = Duration::from_secs(5);
+
+/// The largest rate of the last rounds, in bytes per second.
+#[derive(Debug, Clone)]
+pub(super) struct MaxRate {
+    round: u64,
+    /// Falling rates with the rounds in which they were measured.
+    rates: VecDeque<(u64, u64)>,
+}
+
+impl MaxRate {
+    pub(super) const fn new() -> Self {
+        Self { round: 0, rates: VecDeque::new() }
+    }
+
+    pub(super) fn get(&self) -> Option<u64> {
+        self.rates.front().map(|&(_, rate)| rate)
+    }
+
+    /// A round that the path decided.
+    pub(super) fn update(&mut self, rate: u64) {
+        self.round += 1;
+        self.raise(rate);
+        let oldest = self.round.saturating_sub(RATE_ROUNDS);
+        while self.rates.front().is_some_and(|&(round, _)| round < oldest) {
+            self.rates.pop_front();
+        }
+    }
+
+    /// A round that the application decided: it can show that the path carries more, never that it
+    /// carries less, and makes nothing older.
+    pub(super) fn raise(&mut self, rate: u64) {
+        while self.rates.back().is_some_and(|&(_, last)| last <= rate) {
+            self.rates.pop_back();
+        }
+        self.rates.push_back((self.round, rate));
+    }
+
+    /// Forgets what was measured.
+    pub(super) fn set(&mut self, rate: Option<u64>) {
+        self.rates.clear();
+        self.rates.extend(rate.map(|rate| (self.round, rate)));
+    }
+}
+
+/// The least round trip.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MinRtt {
+    value: Option<Duration>,
+    confirmed_at: Option<Instant>,
+}
+
+impl MinRtt {
+    pub(super) const fn new() -> Self {
+        Self { value: None, confirmed_at: None }
+    }
+
+    pub(super) const fn get(&self) -> Option<Duration> {
+        self.value
+    }
+
+    pub(super) fn update(&mut self, now: Instant, sample: Duration) {
+        let value = self.value.map_or(sample, |value| value.min(sample));
+        self.value = Some(value);
+        // Two percent, and what timers of the hosts add.
+        if sample <= value + value / 50 + Duration::from_micros(100) {
+            self.confirmed_at = Some(now);
+        }
+    }
+
+    /// Measured with little in flight: the old value no longer holds.
+    pub(super) fn replace(&mut self, now: Instant, value: Duration) {
+        (self.value, self.confirmed_at) = (Some(value), Some(now));
+    }
+
+    /// Whether it must be measured anew.
+    pub(super) fn is_stale(&self, now: Instant) -> bool {
+        self.confirmed_at.is_some_and(|at| now.saturating_duration_since(at) > MIN_RTT_LIFETIME)
+    }
+
+    /// Whether packets waited somewhere, if this was the quickest of a round.
+    pub(super) fn shows_queue(&self, rtt: Duration) -> bool {
+        self.value.is_some_and(|min| rtt > min + min / 10 + Duration::from_millis(1))
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! What is the connection trying to find out, and how fast does it send meanwhile?
+
+use std::time::{Duration, Instant};
+
+use super::loss::Pace;
+
+/// What the connection is doing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Phase {
+    /// The rate more than doubles per round until the path gives no more.
+    Startup { best: u64, stalled: u8 },
+    /// What start-up put into the queue leaves it.
+    Drain,
+    /// Is there more?
+    ProbeUp,
+    /// What the probe put into the queue leaves it.
+    ProbeDown { rounds: u8 },
+    /// At the estimated rate.
+    Cruise { since: Instant, rounds: u8, queue: bool },
+    /// How long is the path when nothing waits?
+    ProbeRtt { until: Instant, least: Option<Duration> },
+}
+
+impl Phase {
+    pub(super) const START: Self = Self::Startup { best: 0, stalled: 0 };
+
+    pub(super) const fn cruise(since: Instant, queue: bool) -> Self {
+        Self::Cruise { since, rounds: 0, queue }
+    }
+
+    /// Rate of sending, as a multiple of the estimate.
+    pub(super) const fn gain(self) -> f64 {
+        match self {
+            // 4 ln 2: doubles what is delivered per round (BBR's derivation).
+            Self::Startup { .. } => 2.77,
+            Self::Drain => 0.5,
+            Self::ProbeUp => 1.25,
+            Self::ProbeDown { .. } => 0.75,
+            Self::Cruise { queue: true, .. } => 0.93,
+            Self::Cruise { queue: false, .. } | Self::ProbeRtt { .. } => 1.0,
+        }
+    }
+
+    /// How this relates to the rate, for telling whether loss does.
+    pub(super) const fn pace(self) -> Pace {
+        match self {
+            Self::ProbeUp => Pace::Above,
+            Self::ProbeDown { .. } | Self::Cruise { queue: true, .. } => Pace::Below,
+            Self::Startup { .. } | Self::Drain | Self::Cruise { .. } | Self::ProbeRtt { .. } => {
+                Pace::At
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! What was carried in one round trip?
+//!
+//! A round runs from one acknowledgement to the first one of a packet that was sent after it. One
+//! sample per round, not per acknowledgement: maxima over single acknowledgements are biased by
+//! every irregularity of the wire. A round ends early where the application had no more to send:
+//! a train of packets between two pauses tells the rate as well, if it is long enough.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    congestion::{AckSample, LossCause, LossSample, SentSample},
+    units::PacketNumber,
+};
+
+/// Fewer packets say nothing about loss or rate: on a thin path a round is several round trips.
+const MIN_PACKETS: u64 = 8;
+/// Shorter rounds would measure the timers of the two hosts.
+const MIN_TIME: Duration = Duration::from_millis(1);
+/// A train is at least this long.
+const MIN_TRAIN_PACKETS: u64 = 16;
+/// What the pacer lets out at once at the head of a train: its spacing is not the sender's.
+const BURST_PACKETS: u64 = 10;
+
+/// What happened between two acknowledgements, a round trip apart.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Round {
+    /// Packets acknowledged, and their bytes.
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+    /// Packets found missing, and their bytes.
+    pub(super) lost_packets: u64,
+    pub(super) lost_bytes: u64,
+    /// From the first acknowledgement to the last.
+    acked_over: Duration,
+    /// From the sending of the first to the sending of the last, without the burst at the head.
+    sent_over: Duration,
+    pub(super) min_rtt: Duration,
+    /// The application paused within it.
+    pub(super) app_limited: bool,
+    /// It ended where the application paused.
+    pub(super) is_train: bool,
+}
+
+impl Round {
+    /// Packets sent, whatever became of them.
+    pub(super) fn sent_packets(&self) -> u64 {
+        self.packets + self.lost_packets
+    }
+
+    /// Bytes per second with which `bytes` of this round passed, never more than were sent: what a
+    /// path holds back and then releases at once (Wi-Fi aggregation) is no rate.
+    pub(super) fn rate_of(&self, bytes: u64) -> Option<u64> {
+        if self.is_train && self.sent_packets() < MIN_TRAIN_PACKETS {
+            return None;
+        }
+        per_second(bytes, self.acked_over.max(self.sent_over))
+    }
+
+    /// Whether it left the sender faster than `rate`: then the path, not the application, decided
+    /// how fast it arrived.
+    pub(super) fn was_sent_above(&self, rate: u64) -> bool {
+        per_second(self.bytes + self.lost_bytes, self.sent_over).is_none_or(|sent| sent > rate)
+    }
+}
+
+fn per_second(bytes: u64, time: Duration) -> Option<u64> {
+    let nanos = time.as_nanos();
+    let rate = u128::from(bytes) * 1_000_000_000 / (nanos > 0).then_some(nanos)?;
+    u64::try_from(rate).ok()
+}
+
+/// A round under way.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    since: Instant,
+    first: PacketNumber,
+    first_sent_at: Instant,
+    round: Round,
+}
+
+/// Cuts the course of acknowledgements into rounds.
+#[derive(Debug, Clone)]
+pub(super) struct Rounds {
+    next_number: PacketNumber,
+    /// The last packet before a pause of the application.
+    paused_after: Option<PacketNumber>,
+    /// The round ends when this packet is acknowledged.
+    end: PacketNumber,
+    open: Option<Open>,
+}
+
+impl Rounds {
+    pub(super) const fn new() -> Self {
+        Self { next_number: PacketNumber(0), paused_after: None, end: PacketNumber(0), open: None }
+    }
+
+    /// Between rounds, with the numbers going on.
+    pub(super) const fn restarted(&self) -> Self {
+        Self { end: self.next_number, open: None, ..*self }
+    }
+
+    /// The number that the next packet will have.
+    pub(super) const fn next_number(&self) -> PacketNumber {
+        self.next_number
+    }
+
+    pub(super) fn on_sent(&mut self, sample: &SentSample) {
+        self.next_number = sample.number.next();
+        if sample.app_limited {
+            self.paused_after = Some(sample.number);
+        }
+    }
+
+    /// Returns the round that this acknowledgement completes.
+    pub(super) fn on_ack(&mut self, sample: &AckSample) -> Option<Round> {
+        let flight_over = sample.app_limited && sample.in_flight_bytes <= sample.bytes;
+        let Some(open) = &mut self.open else {
+            if !flight_over {
+                self.start(sample);
+            }
+            return None;
+        };
+        let round = &mut open.round;
+        round.packets += sample.packets;
+        round.bytes += sample.bytes;
+        round.min_rtt = round.min_rtt.min(sample.latest_rtt);
+        // Not only what acknowledgements tell: the packet before the pause may have been lost.
+        round.app_limited |= self.paused_after >= Some(open.first);
+        round.acked_over = sample.now.saturating_duration_since(open.since);
+        round.sent_over = sample.sent_at.saturating_duration_since(open.first_sent_at);
+        if flight_over {
+            round.is_train = true;
+            let packets = round.sent_packets();
+            if let Some(spaced) = packets.checked_sub(BURST_PACKETS).filter(|&spaced| spaced > 0) {
+                let stretch = packets as f64 / spaced as f64;
+                round.sent_over = round.sent_over.mul_f64(stretch);
+            }
+            return self.open.take().map(|open| open.round);
+        }
+        let complete = sample.largest >= self.end
+            && round.sent_packets() >= MIN_PACKETS
+            && round.acked_over >= MIN_TIME;
+        if !complete {
+            return None;
+        }
+        let round = *round;
+        self.start(sample);
+        Some(round)
+    }
+
+    pub(super) fn on_loss(&mut self, sample: &LossSample) {
+        if sample.cause == LossCause::Timeout {
+            // Nothing is known of what was under way, and time has passed.
+            self.open = None;
+        } else if let Some(open) = &mut self.open {
+            open.round.lost_packets += sample.packets;
+            open.round.lost_bytes += sample.bytes;
+        }
+    }
+
+    /// A packet counted as lost has arrived after all.
+    pub(super) fn on_spurious_loss(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.round.lost_packets = open.round.lost_packets.saturating_sub(1);
+        }
+    }
+
+    fn start(&mut self, sample: &AckSample) {
+        self.end = self.next_number;
+        self.open = Some(Open {
+            since: sample.now,
+            first: sample.largest,
+            first_sent_at: sample.sent_at,
+            round: Round {
+                packets: 0,
+                bytes: 0,
+                lost_packets: 0,
+                lost_bytes: 0,
+                acked_over: Duration::ZERO,
+                sent_over: Duration::ZERO,
+                min_rtt: Duration::MAX,
+                app_limited: false,
+                is_train: false,
+            },
+        });
+    }
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! The parts one by one; how they work together is simulated in `tests/congestion`.
+
+use super::{loss::Pace, *};
+use crate::units::PacketNumber;
+
+const MS: Duration = Duration::from_millis(1);
+const MTU: u64 = 1_000;
+
+#[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+fn t0() -> Instant {
+    Instant::now()
+}
+
+/// An acknowledgement of `packets` up to `largest`, sent 10 ms ago, of 100 in flight.
+fn ack(now: Instant, largest: u64, packets: u64) -> AckSample {
+    AckSample {
+        now,
+        bytes: packets * MTU,
+        packets,
+        largest: PacketNumber(largest),
+        sent_at: now - 10 * MS,
+        latest_rtt: 10 * MS,
+        min_rtt: 10 * MS,
+        in_flight_bytes: 100 * MTU,
+        app_limited: false,
+    }
+}
+
+fn sending(now: Instant, number: u64) -> SentSample {
+    SentSample { now, number: PacketNumber(number), app_limited: false }
+}
+
+fn loss(now: Instant, packets: u64, cause: LossCause) -> LossSample {
+    let (bytes, largest) = (packets * MTU, PacketNumber(0));
+    LossSample { now, bytes, packets, largest, sent_at: now, cause }
+}
+
+/// Rounds of `sent` packets of which `lost` are lost.
+fn rounds(sent: u64, lost: u64, count: usize) -> Vec<Round> {
+    let t0 = t0();
+    let mut rounds = Rounds::new();
+    let mut out = Vec::new();
+    let mut now = t0 + 10 * MS;
+    rounds.on_sent(&sending(now, 0));
+    rounds.on_ack(&ack(now, 0, 1));
+    for n in 1..=count as u64 {
+        rounds.on_sent(&sending(now, n));
+        rounds.on_loss(&loss(now, lost, LossCause::Gap));
+        now += 10 * MS;
+        out.extend(rounds.on_ack(&ack(now, n, sent - lost)));
+    }
+    out
+}
+
+// ARQ-CC-6
+#[test]
+fn a_round_is_what_comes_back_in_a_round_trip() {
+    let round = rounds(100, 20, 1)[0];
+    assert_eq!((round.sent_packets(), round.lost_packets), (100, 20));
+    // 80 kB in 10 ms.
+    assert_eq!(round.rate_of(round.bytes), Some(8_000_000));
+    assert!(!round.is_train && !round.app_limited);
+    assert!(rounds(7, 0, 1).is_empty(), "too few packets to tell anything");
+    assert_eq!(rounds(7, 0, 2).len(), 1, "but two round trips of them are enough");
+}
+
+// ARQ-CC-6
+#[test]
+fn what_is_released_at_once_is_no_rate_and_a_time_out_ends_the_round() {
+    let t0 = t0();
+    let mut rounds = Rounds::new();
+    rounds.on_ack(&ack(t0 + 10 * MS, 0, 1));
+    // Sent over 20 ms, held back, and acknowledged within 2 ms.
+    let compressed = AckSample { sent_at: t0 + 20 * MS, ..ack(t0 + 12 * MS, 200, 200) };
+    let round = rounds.on_ack(&compressed).unwrap();
+    assert_eq!(round.rate_of(round.bytes), Some(10_000_000), "200 kB in 20 ms");
+    rounds.on_loss(&loss(t0, 1, LossCause::Timeout));
+    assert!(rounds.on_ack(&ack(t0 + 500 * MS, 300, 100)).is_none());
+}
+
+// ARQ-CC-8
+#[test]
+fn a_pause_is_noticed_although_the_packet_before_it_was_lost() {
+    let t0 = t0();
+    let mut rounds = Rounds::new();
+    let mut last_round = |pause_after: Option<u64>| {
+        let first = rounds.next_number().0;
+        rounds.on_ack(&ack(t0 + 10 * MS, first, 1));
+        for n in first..first + 20 {
+            let app_limited = pause_after == Some(n - first);
+            rounds.on_sent(&SentSample { app_limited, ..sending(t0, n) });
+        }
+        rounds.on_loss(&loss(t0, 1, LossCause::Gap));
+        let round = rounds.on_ack(&ack(t0 + 30 * MS, first + 19, 19)).unwrap();
+        rounds = rounds.restarted();
+        round.app_limited
+    };
+    assert!(!last_round(None));
+    assert!(last_round(Some(10)));
+    assert!(!last_round(None), "a pause before the round is none in it");
+}
+
+// ARQ-CC-8
+#[test]
+fn a_train_tells_a_rate_if_it_is_long_enough() {
+    let t0 = t0();
+    let train = |packets: u64| {
+        let mut rounds = Rounds::new();
+        rounds.on_ack(&ack(t0 + 10 * MS, 0, 1));
+        let now = t0 + 14 * MS;
+        let last = AckSample {
+            sent_at: t0 + 2 * MS,
+            in_flight_bytes: packets * MTU,
+            app_limited: true,
+            ..ack(now, packets, packets)
+        };
+        rounds.on_ack(&last).unwrap()
+    };
+    let long = train(20);
+    assert!(long.is_train);
+    // 20 kB over 4 ms; over 2 ms x 20 / 10 when sent, the first ten having left at once.
+    assert_eq!(long.rate_of(long.bytes), Some(5_000_000));
+    assert!(long.was_sent_above(4_900_000) && !long.was_sent_above(5_000_000));
+    assert_eq!(train(15).rate_of(15 * MTU), None);
+}
+
+// ARQ-CC-8
+#[test]
+fn pauses_make_no_rate_older() {
+    let mut rate = MaxRate::new();
+    rate.update(100);
+    for _ in 0..1_000 {
+        rate.raise(50);
+    }
+    assert_eq!(rate.get(), Some(100));
+    rate.raise(120);
+    assert_eq!(rate.get(), Some(120));
+    for _ in 0..17 {
+        rate.update(80);
+    }
+    assert_eq!(rate.get(), Some(80), "after sixteen rounds that the path decided");
+}
+
+// ARQ-CC-6
+#[test]
+fn the_least_round_trip_is_doubted_after_five_seconds() {
+    let t0 = t0();
+    let mut min_rtt = MinRtt::new();
+    min_rtt.update(t0, 20 * MS);
+    min_rtt.update(t0 + 3_000 * MS, 20 * MS);
+    min_rtt.update(t0 + 7_000 * MS, 40 * MS);
+    assert!(!min_rtt.is_stale(t0 + 8_000 * MS));
+    assert!(min_rtt.is_stale(t0 + 8_001 * MS));
+    assert!(min_rtt.shows_queue(24 * MS) && !min_rtt.shows_queue(23 * MS));
+    min_rtt.replace(t0 + 9_000 * MS, 40 * MS);
+    assert_eq!(min_rtt.get(), Some(40 * MS));
+    assert!(!min_rtt.is_stale(t0 + 10_000 * MS));
+}
+
+// ARQ-CC-6
+#[test]
+fn the_base_is_the_median_without_queue_and_more_is_excessive() {
+    let mut model = LossModel::new();
+    let usual = rounds(100, 10, 9);
+    usual.iter().for_each(|round| model.on_round(round, false));
+    let terrible = rounds(100, 40, 1)[0];
+    model.on_round(&terrible, false);
+    model.on_round(&terrible, true);
+    assert!(!model.is_excessive(&usual[0]));
+    assert!(model.is_excessive(&terrible));
+    assert_eq!(model.excused_bytes(&usual[0]), 10 * MTU);
+    // A tenth, and half a sigma (3 %) of a hundred packets.
+    assert_eq!(model.excused_bytes(&terrible), 11_500);
+    rounds(100, 60, 9).iter().for_each(|round| model.on_round(round, false));
+    assert_eq!(model.excused_bytes(&rounds(100, 60, 1)[0]) / MTU, 37, "never more than 35 %");
+}
+
+// ARQ-CC-6
+#[test]
+fn loss_that_grows_with_the_rate_is_ours() {
+    for (above, below, grows) in [(10, 10, false), (30, 5, true)] {
+        let mut model = LossModel::new();
+        model.mark(PacketNumber(0), Pace::Above);
+        model.mark(PacketNumber(100), Pace::Below);
+        let mut verdicts = Vec::new();
+        for _ in 0..3 {
+            model.tally(PacketNumber(99), 100 - above, false);
+            model.tally(PacketNumber(99), above, true);
+            model.tally(PacketNumber(199), 100 - below, false);
+            model.tally(PacketNumber(199), below, true);
+            verdicts.push(model.grows_with_rate());
+        }
+        assert_eq!(verdicts, [false, grows, false], "it takes two probes to be sure");
+    }
+}
+
+// ARQ-CC-8
+#[test]
+fn the_estimate_outlives_half_a_minute_and_then_halves() {
+    let t0 = t0();
+    let mut bbr = Bbr::new(MTU as u16, None);
+    let mut now = t0;
+    for n in 0..20 {
+        bbr.on_sent(&sending(now, n));
+        now += 10 * MS;
+        bbr.on_ack(&ack(now, n, 1_000));
+    }
+    let rate = bbr.rate.get().unwrap();
+    let after = |bbr: &mut Bbr, seconds: u32| {
+        bbr.on_sent(&sending(now + seconds * 1_000 * MS, 20));
+        bbr.rate.get().unwrap()
+    };
+    assert_eq!(after(&mut bbr, 29), rate);
+    assert_eq!(after(&mut bbr, 31), rate / 2);
+    assert_eq!(after(&mut bbr, 32), rate / 2);
+    assert_eq!(after(&mut bbr, 42), rate / 4);
+    assert_eq!(bbr.phase, Phase::START);
+}

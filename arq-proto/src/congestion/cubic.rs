@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! CUBIC (RFC 9438) with HyStart++ (RFC 9406): what most TCP senders do.
+//!
+//! After a reduction the window grows as a cubic of the time since then: fast, flat where the last
+//! loss was, then fast again. Like NewReno it takes every loss for congestion: right beside other
+//! traffic, slow on links that lose. Section numbers below are those of RFC 9438.
+
+use std::time::{Duration, Instant};
+
+use super::{hystart::HyStart, AckSample, Controller, LossCause, LossSample, SentSample};
+
+/// §4.1 (`C`, in packets per second cubed).
+const GROWTH: f64 = 0.4;
+/// §4.6 (`beta_cubic`).
+const BETA: f64 = 0.7;
+/// §4.3 (`alpha_cubic`): the growth that makes NewReno with this beta take an equal share.
+const RENO_GROWTH: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+/// RFC 9002 §7.2.
+const INITIAL_PACKETS: f64 = 10.0;
+const MIN_PACKETS: f64 = 2.0;
+/// No path needs more; keeps arithmetic far from overflow.
+const MAX_WINDOW_BYTES: f64 = (1 << 30) as f64;
+
+/// Growth since the last reduction (§4.2).
+#[derive(Debug, Clone, Copy)]
+struct Epoch {
+    start: Instant,
+    /// Seconds until the window is back where it was.
+    k: f64,
+    /// Packets at the plateau.
+    origin: f64,
+    /// What NewReno would have by now, in packets (§4.3).
+    reno: f64,
+}
+
+/// What a reduction changes, to be restored when it proves unfounded (§4.9).
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    window: f64,
+    threshold: f64,
+    last_max: f64,
+    epoch: Option<Epoch>,
+}
+
+/// CUBIC. Windows are in packets of `mtu` bytes, as in the RFC.
+#[derive(Debug, Clone)]
+pub struct Cubic {
+    mtu: f64,
+    shape: Shape,
+    /// The window before the last reduction (`cwnd_prior`).
+    prior: f64,
+    /// Losses of packets sent before this belong to the reduction already made.
+    recovery_start: Option<Instant>,
+    before_reduction: Option<Shape>,
+    /// The last acknowledgement: time without use of the window does not count as growth (§5.8).
+    acked_at: Option<Instant>,
+    hystart: HyStart,
+}
+
+impl Cubic {
+    /// For datagrams of `mtu` bytes.
+    #[must_use]
+    pub fn new(mtu: u16) -> Self {
+        let shape =
+            Shape { window: INITIAL_PACKETS, threshold: f64::MAX, last_max: 0.0, epoch: None };
+        Self {
+            mtu: mtu.into(),
+            shape,
+            prior: 0.0,
+            recovery_start: None,
+            before_reduction: None,
+            acked_at: None,
+            hystart: HyStart::new(),
+        }
+    }
+
+    fn in_recovery(&self, sent_at: Instant) -> bool {
+        self.recovery_start.is_some_and(|start| sent_at <= start)
+    }
+
+    /// §4.2 to §4.5: the window one round trip from now.
+    fn avoid_congestion(&mut self, now: Instant, rtt: Duration, acked: f64) {
+        let shape = &mut self.shape;
+        let window = shape.window;
+        let last_max = shape.last_max;
+        let epoch = shape.epoch.get_or_insert_with(|| {
+            let origin = last_max.max(window);
+            Epoch { start: now, k: ((origin - window) / GROWTH).cbrt(), origin, reno: window }
+        });
+        let cubic = |time: f64| epoch.origin + GROWTH * (time - epoch.k).powi(3);
+        let elapsed = now.saturating_duration_since(epoch.start).as_secs_f64();
+        let (here, target) = (cubic(elapsed), cubic(elapsed + rtt.as_secs_f64()));
+        let growth = if epoch.reno < self.prior { RENO_GROWTH } else { 1.0 };
+        epoch.reno += growth * acked / window;
+        if here < epoch.reno {
+            shape.window = window.max(epoch.reno);
+        } else {
+            let target = target.clamp(window, 1.5 * window);
+            shape.window += (target - window) / window * acked;
+        }
+    }
+
+    fn reduce(&mut self) {
+        self.before_reduction = Some(self.shape);
+        let shape = &mut self.shape;
+        self.prior = shape.window;
+        // Fast convergence (§4.7): whoever did not get back to its share leaves room for others.
+        let converging = shape.window < shape.last_max;
+        shape.last_max = if converging { shape.window * (1.0 + BETA) / 2.0 } else { shape.window };
+        shape.window = (shape.window * BETA).max(MIN_PACKETS);
+        shape.threshold = shape.window;
+        shape.epoch = None;
+    }
+}
+
+impl Controller for Cubic {
+    fn on_sent(&mut self, sample: &SentSample) {
+        self.hystart.on_sent(sample.number);
+    }
+
+    fn on_ack(&mut self, sample: &AckSample) {
+        let idle = sample.now.saturating_duration_since(self.acked_at.unwrap_or(sample.now));
+        self.acked_at = Some(sample.now);
+        let mut slow_start = None;
+        if self.shape.window < self.shape.threshold {
+            slow_start = self.hystart.on_ack(sample.largest, sample.latest_rtt);
+            if slow_start.is_none() {
+                self.shape.threshold = self.shape.window;
+            }
+        }
+        if sample.app_limited || self.in_recovery(sample.sent_at) {
+            if let Some(epoch) = &mut self.shape.epoch {
+                epoch.start += idle;
+            }
+            return;
+        }
+        let acked = sample.bytes as f64 / self.mtu;
+        if let Some(divisor) = slow_start {
+            self.shape.window += acked / divisor as f64;
+        } else {
+            self.avoid_congestion(sample.now, sample.latest_rtt, acked);
+        }
+        self.shape.window = self.shape.window.min(MAX_WINDOW_BYTES / self.mtu);
+    }
+
+    fn on_loss(&mut self, sample: &LossSample) {
+        // A time-out alone proves no congestion; silence does, and has a call of its own.
+        if sample.cause == LossCause::Timeout || self.in_recovery(sample.sent_at) {
+            return;
+        }
+        self.recovery_start = Some(sample.now);
+        self.reduce();
+    }
+
+    fn on_spurious_loss(&mut self) {
+        if let Some(before) = self.before_reduction.take() {
+            if before.window > self.shape.window {
+                self.shape = before;
+            }
+            self.recovery_start = None;
+        }
+    }
+
+    fn on_silence(&mut self) {
+        self.reduce();
+        self.shape.window = MIN_PACKETS;
+        self.recovery_start = None;
+        self.before_reduction = None;
+    }
+
+    fn on_path_change(&mut self) {
+        // The constructor took a u16.
+        *self = Self::new(self.mtu as u16);
+    }
+
+    fn window(&self) -> u64 {
+        (self.shape.window * self.mtu) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::PacketNumber;
+
+    const MTU: u64 = 1_000;
+    const RTT: Duration = Duration::from_millis(100);
+
+    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+    fn t0() -> Instant {
+        Instant::now()
+    }
+
+    /// One acknowledgement of a whole window, sent a round trip ago.
+    fn ack_window(cubic: &mut Cubic, now: Instant, app_limited: bool) {
+        let bytes = cubic.window();
+        cubic.on_ack(&AckSample {
+            now,
+            bytes,
+            packets: bytes / MTU,
+            largest: PacketNumber(0),
+            sent_at: now - RTT,
+            latest_rtt: RTT,
+            min_rtt: RTT,
+            in_flight_bytes: bytes,
+            app_limited,
+        });
+    }
+
+    fn lose(cubic: &mut Cubic, now: Instant) {
+        cubic.on_loss(&LossSample {
+            now,
+            bytes: MTU,
+            packets: 1,
+            largest: PacketNumber(0),
+            sent_at: now,
+            cause: LossCause::Gap,
+        });
+    }
+
+    fn packets(cubic: &Cubic) -> u64 {
+        cubic.window() / MTU
+    }
+
+    /// A window of 1,280 packets that has just lost one.
+    fn reduced(t0: Instant) -> Cubic {
+        let mut cubic = Cubic::new(1_000);
+        while packets(&cubic) < 1_280 {
+            ack_window(&mut cubic, t0, false);
+        }
+        lose(&mut cubic, t0 + RTT);
+        assert_eq!(packets(&cubic), 896, "beta is 0.7");
+        cubic
+    }
+
+    // ARQ-CC-5
+    #[test]
+    fn the_window_is_back_after_k_seconds_and_flat_there() {
+        let t0 = t0();
+        let mut cubic = reduced(t0);
+        // K = cbrt(384 / 0.4) = 9.86 s
+        let at = |cubic: &mut Cubic, from: u32, to: u32| {
+            for round in from..to {
+                ack_window(cubic, t0 + 3 * RTT + round * RTT, false);
+            }
+            packets(cubic)
+        };
+        let early = at(&mut cubic, 0, 20);
+        assert!((1_040..1_120).contains(&early), "{early} after 2 s");
+        let flat = at(&mut cubic, 20, 97);
+        assert!((1_270..=1_282).contains(&flat), "{flat} after K");
+        let later = at(&mut cubic, 97, 150);
+        assert!((1_300..1_400).contains(&later), "{later} five seconds later");
+    }
+
+    // ARQ-CC-5
+    #[test]
+    fn a_small_window_grows_as_reno_would() {
+        let t0 = t0();
+        let mut cubic = Cubic::new(1_000);
+        lose(&mut cubic, t0 + RTT);
+        assert_eq!(packets(&cubic), 7);
+        for round in 0..10 {
+            ack_window(&mut cubic, t0 + 3 * RTT + round * RTT, false);
+        }
+        // 0.53 packets per round trip up to the former window, then one.
+        assert!((12..=14).contains(&packets(&cubic)), "{}", packets(&cubic));
+    }
+
+    // ARQ-CC-5
+    #[test]
+    fn a_second_reduction_before_the_plateau_leaves_room() {
+        let t0 = t0();
+        let mut cubic = reduced(t0);
+        lose(&mut cubic, t0 + 3 * RTT);
+        assert_eq!(cubic.shape.last_max as u64, 761, "896 x (1 + 0.7) / 2");
+    }
+
+    // ARQ-CC-5
+    #[test]
+    fn idle_time_is_no_time_of_growth_and_a_spurious_loss_costs_nothing() {
+        let t0 = t0();
+        let mut cubic = reduced(t0);
+        ack_window(&mut cubic, t0 + 3 * RTT, false);
+        let before = packets(&cubic);
+        for second in 1..60 {
+            ack_window(&mut cubic, t0 + 3 * RTT + second * 10 * RTT, true);
+        }
+        ack_window(&mut cubic, t0 + 594 * RTT, false);
+        assert!(packets(&cubic) < before + 60, "{before} -> {}", packets(&cubic));
+
+        let mut cubic = reduced(t0);
+        cubic.on_spurious_loss();
+        assert_eq!(packets(&cubic), 1_280);
+        cubic.on_silence();
+        assert_eq!(packets(&cubic), 2);
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! One flow alone: how much of the bottleneck does it use?
+
+use super::*;
+
+// ARQ-CC-6, T4
+#[test]
+fn bbr_uses_nine_tenths_of_what_loss_leaves_and_keeps_the_queue_short() {
+    for loss in [0.0, 0.01, 0.05, 0.10, 0.25] {
+        let path = Path { loss, ..PATH };
+        let mut shared = path.shared();
+        let goodput = goodput_alone(&mut shared, CongestionConfig::Bbr, 3 * SECOND);
+        let queue = path.queue_time(shared.queue_percentile(99));
+        println!("loss {loss}: {goodput:.1} of {:.1} Mb/s, queue p99 {queue:?}", path.capacity());
+        assert!(goodput >= 0.9 * path.capacity(), "loss {loss}: {goodput:.1} Mb/s");
+        assert!(queue <= path.round_trip / 2, "loss {loss}: the queue is {queue:?}");
+    }
+}
+
+// ARQ-CC-6
+#[test]
+fn a_quarter_lost_for_a_minute_never_makes_bbr_collapse() {
+    let path = Path { mbps: 20, loss: 0.25, ..PATH };
+    let mut shared = path.shared();
+    goodput_alone(&mut shared, CongestionConfig::Bbr, SECOND);
+    for second in 0..60 {
+        let goodput = shared.goodput(SECOND).unwrap()[0];
+        assert!(goodput >= 0.6 * path.capacity(), "second {second}: {goodput:.1} Mb/s");
+    }
+}
+
+// ARQ-CC-6
+#[test]
+fn bbr_works_where_loss_comes_in_bursts() {
+    for (bad_packets, least) in [(3.0, 0.85), (20.0, 0.7)] {
+        // A tenth is lost, all in bursts.
+        let loss = Loss::Bursts { good_packets: 9.0 * bad_packets, bad_packets, loss_in_bad: 1.0 };
+        let up = WireConfig { loss, ..PATH.up() };
+        let mut shared = Shared::new(SEED, up, PATH.down());
+        let goodput = goodput_alone(&mut shared, CongestionConfig::Bbr, 5 * SECOND);
+        println!("bursts of {bad_packets}: {goodput:.1} Mb/s");
+        assert!(goodput >= least * 90.0, "bursts of {bad_packets}: {goodput:.1} Mb/s");
+    }
+}
+
+// ARQ-CC-3, ARQ-CC-5
+#[test]
+fn every_controller_fills_a_path_without_loss() {
+    for congestion in [
+        CongestionConfig::Constant { window_bytes: 512 << 10 },
+        CongestionConfig::Aimd,
+        CongestionConfig::Cubic,
+        CongestionConfig::Bbr,
+    ] {
+        let goodput = goodput_alone(&mut PATH.shared(), congestion, 3 * SECOND);
+        println!("{congestion:?}: {goodput:.1}");
+        assert!(goodput >= 90.0, "{congestion:?}: {goodput:.1} Mb/s");
+    }
+}
+
+// ARQ-CC-7
+#[test]
+fn max_rate_is_kept_to_two_percent_by_every_controller() {
+    for (congestion, loss) in [
+        (CongestionConfig::Constant { window_bytes: 1 << 20 }, 0.1),
+        (CongestionConfig::Aimd, 0.0),
+        (CongestionConfig::Cubic, 0.0),
+        (CongestionConfig::Bbr, 0.0),
+        (CongestionConfig::Bbr, 0.1),
+    ] {
+        for mbps in [1.0, 20.0] {
+            let mut shared = Path { loss, ..PATH }.shared();
+            let max_rate_bps = Some((mbps * 1e6) as u64);
+            shared.join(ConfigBuilder { max_rate_bps, ..config(congestion) }, bulk());
+            shared.world.run_for(3 * SECOND).unwrap();
+            let before = shared.client(0).connection().stats().bytes_sent;
+            shared.world.run_for(10 * SECOND).unwrap();
+            let sent = shared.client(0).connection().stats().bytes_sent - before;
+            let rate = sent as f64 * 8.0 / 10.0 / 1e6;
+            println!("{congestion:?}, loss {loss}: {rate:.3} of {mbps} Mb/s");
+            assert!((0.98 * mbps..=1.02 * mbps).contains(&rate), "{congestion:?}: {rate:.3}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Two flows through one bottleneck: who gets what?
+
+use super::*;
+
+/// The goodput of two bulk transfers over 20 s, for each seed; the second came three seconds after
+/// the first, and had 250 round trips to find its share.
+fn side_by_side(
+    path: Path,
+    first: CongestionConfig,
+    second: CongestionConfig,
+) -> impl Iterator<Item = [f64; 2]> {
+    SEEDS.into_iter().map(move |seed| {
+        let mut shared = path.shared_by(seed);
+        shared.join(config(first), bulk());
+        shared.world.run_for(3 * SECOND).unwrap();
+        shared.join(config(second), bulk());
+        shared.world.run_for(250 * path.round_trip).unwrap();
+        let goodput = shared.goodput(20 * SECOND).unwrap();
+        let queue = path.queue_time(shared.queue_percentile(99));
+        println!("{first:?}, {second:?}, {path:?}: {goodput:.1?} Mb/s, queue p99 {queue:?}");
+        [goodput[0], goodput[1]]
+    })
+}
+
+/// Jain's index of two shares.
+fn jain([a, b]: [f64; 2]) -> f64 {
+    (a + b).powi(2) / (2.0 * (a * a + b * b))
+}
+
+// ARQ-CC-6, T9
+#[test]
+fn a_late_second_flow_gets_its_share() {
+    let path = |mbps, round_trip, queue| Path { mbps, round_trip, queue, loss: 0.0 };
+    for path in [
+        PATH,
+        path(100, 20 * MS, 5.0),
+        path(20, 20 * MS, 0.5),
+        path(50, 50 * MS, 1.0),
+        Path { loss: 0.05, ..PATH },
+    ] {
+        for shares in side_by_side(path, CongestionConfig::Bbr, CongestionConfig::Bbr) {
+            assert!(jain(shares) >= 0.95, "{path:?}: {shares:.1?}");
+            assert!(shares[0] + shares[1] >= 0.85 * path.capacity(), "{path:?}: {shares:.1?}");
+        }
+    }
+}
+
+// ARQ-CC-5
+#[test]
+fn two_cubic_flows_share() {
+    let path = Path { mbps: 20, ..PATH };
+    for shares in side_by_side(path, CongestionConfig::Cubic, CongestionConfig::Cubic) {
+        assert!(jain(shares) >= 0.95, "{shares:.1?}");
+    }
+}
+
+// ARQ-CC-6, T9
+#[test]
+fn beside_cubic_bbr_takes_a_quarter_to_three_quarters() {
+    for queue in [1.0, 5.0] {
+        for mbps in [20, 100] {
+            let path = Path { mbps, queue, ..PATH };
+            let runs = side_by_side(path, CongestionConfig::Cubic, CongestionConfig::Bbr);
+            let shares = runs.map(|[cubic, bbr]| bbr / (cubic + bbr));
+            let mean = shares.sum::<f64>() / SEEDS.len() as f64;
+            assert!((0.25..=0.75).contains(&mean), "{path:?}: {mean:.2}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Paths that have misled controllers before.
+
+use arq_sim::Policer;
+
+use super::*;
+
+const BBR: CongestionConfig = CongestionConfig::Bbr;
+
+// ARQ-CC-6
+#[test]
+fn loss_from_the_first_round_does_not_end_start_up() {
+    let path = Path { loss: 0.25, ..PATH };
+    let mut shared = path.shared();
+    shared.join(config(BBR), bulk());
+    shared.world.run_until(5 * SECOND, |_| false).unwrap_err();
+    let goodput = shared.bytes_read()[0] as f64 * 8.0 / 5e6;
+    println!("{goodput:.1} Mb/s");
+    assert!(goodput >= 0.75 * path.capacity(), "{goodput:.1} Mb/s over the first 5 s");
+}
+
+/// A megabyte at once, every `interval`.
+fn bursts(interval: Duration) -> impl Iterator<Item = Flow> {
+    (0..16).map(move |_| Flow::reliable(5, 62_500, u64::MAX).every(interval))
+}
+
+/// How long the burst takes that comes after `pause`; queue drops show in it.
+fn burst_after(pause: Duration, others: impl IntoIterator<Item = Flow>) -> Duration {
+    let mut shared = PATH.shared();
+    shared.join(config(BBR), plan(bursts(pause).chain(others)));
+    // Bursts come at 0, `pause`, 2 x `pause`.
+    shared.world.run_for(2 * pause - 100 * MS).unwrap();
+    let before = shared.bytes_read()[0];
+    shared.world.run_for(100 * MS).unwrap();
+    let start = shared.world.now();
+    while shared.bytes_read()[0] < before + 1_000_000 {
+        shared.world.run_one(SECOND).unwrap();
+    }
+    shared.world.now() - start
+}
+
+// ARQ-CC-8
+#[test]
+fn minutes_of_silence_then_a_burst() {
+    // 84 ms on the wire.
+    let after_seconds = burst_after(20 * SECOND, []);
+    println!("after 20 s: {after_seconds:?}");
+    assert!(after_seconds <= 150 * MS, "the estimate is kept for half a minute: {after_seconds:?}");
+    let after_minutes = burst_after(180 * SECOND, []);
+    println!("after 180 s: {after_minutes:?}");
+    assert!(after_minutes >= 120 * MS, "an old estimate is not trusted: {after_minutes:?}");
+    assert!(after_minutes <= 400 * MS, "start-up is quick: {after_minutes:?}");
+}
+
+// ARQ-CC-8
+#[test]
+fn minutes_of_small_messages_then_a_burst() {
+    let small = Flow::reliable(6, 10_000, u64::MAX).every(20 * MS);
+    let burst = burst_after(120 * SECOND, [small]);
+    println!("after small messages: {burst:?}");
+    assert!(burst <= 200 * MS, "{burst:?}");
+}
+
+// ARQ-CC-6
+#[test]
+fn a_policer_is_not_fed() {
+    let path = Path { mbps: 20, ..PATH };
+    let policer = Policer { rate_bps: path.rate_bps(), burst_bytes: 15_000 };
+    let up = WireConfig { policer: Some(policer), ..path.down() };
+    let mut shared = Shared::new(SEED, up, path.down());
+    let goodput = goodput_alone(&mut shared, BBR, 5 * SECOND);
+    let before = shared.client(0).connection().stats();
+    shared.world.run_for(20 * SECOND).unwrap();
+    let after = shared.client(0).connection().stats();
+    let (sent, lost) =
+        (after.packets_sent - before.packets_sent, after.packets_lost - before.packets_lost);
+    println!("{goodput:.1} Mb/s, {lost} of {sent} dropped");
+    assert!(goodput >= 16.0, "{goodput:.1} Mb/s");
+    assert!(lost * 12 <= sent, "{lost} of {sent} packets dropped");
+}
+
+// ARQ-CC-6
+#[test]
+fn compressed_acknowledgements_are_no_rate() {
+    let down = WireConfig { clump: 15 * MS, ..PATH.down() };
+    let mut shared = Shared::new(SEED, PATH.up(), down);
+    let goodput = goodput_alone(&mut shared, BBR, 5 * SECOND);
+    let queue = PATH.queue_time(shared.queue_percentile(50));
+    println!("{goodput:.1} Mb/s, queue p50 {queue:?}");
+    assert!(goodput >= 85.0, "{goodput:.1} Mb/s");
+    assert!(queue <= 10 * MS, "a standing queue of {queue:?}");
+}
+
+// ARQ-CC-6
+#[test]
+fn steps_of_the_round_trip_are_followed() {
+    let mut pair = arq_sim::Pair::new(
+        &arq_sim::Scenario::new(SEED)
+            .config(ConfigBuilder { lane_window_bytes: 8 << 20, ..config(BBR) })
+            .client_sends(bulk().flows),
+    );
+    for round_trip in [20 * MS, 80 * MS, 10 * MS, 40 * MS] {
+        let path = Path { round_trip, queue: 2.0, ..PATH };
+        pair.world.lay_wire(pair.client, pair.server, path.up());
+        pair.world.lay_wire(pair.server, pair.client, path.down());
+        pair.world.run_for(4 * SECOND).unwrap();
+        let before = pair.server_side().app.bytes_read();
+        pair.world.run_for(3 * SECOND).unwrap();
+        let bytes = pair.server_side().app.bytes_read() - before;
+        let goodput = bytes as f64 * 8.0 / 3e6;
+        println!("at {round_trip:?}: {goodput:.1} Mb/s");
+        assert!(goodput >= 85.0, "at {round_trip:?}: {goodput:.1} Mb/s");
+    }
+}
+
+// ARQ-CC-6
+#[test]
+fn a_product_below_four_packets_is_enough() {
+    for loss in [0.0, 0.05, 0.25] {
+        let path = Path { mbps: 6, round_trip: 5 * MS, queue: 8.0, loss };
+        let mut shared = path.shared();
+        let goodput = goodput_alone(&mut shared, BBR, 5 * SECOND);
+        println!("loss {loss}: {goodput:.2} Mb/s");
+        assert!(goodput >= 0.8 * path.capacity(), "loss {loss}: {goodput:.2} Mb/s");
+    }
+}
+
+// ARQ-CC-6
+#[test]
+fn a_quarter_of_the_acknowledgements_may_be_lost() {
+    let down = Path { loss: 0.25, ..PATH }.down();
+    let mut shared = Shared::new(SEED, PATH.up(), down);
+    let goodput = goodput_alone(&mut shared, BBR, 3 * SECOND);
+    println!("{goodput:.1} Mb/s");
+    assert!(goodput >= 90.0, "{goodput:.1} Mb/s");
+}
+
+// ARQ-CC-8
+#[test]
+fn after_a_blackout_the_rate_is_back_at_once() {
+    let blackouts = vec![5 * SECOND..13 * SECOND];
+    let up = WireConfig { blackouts: blackouts.clone(), ..PATH.up() };
+    let down = WireConfig { blackouts, ..PATH.down() };
+    let mut shared = Shared::new(SEED, up, down);
+    shared.join(config(BBR), bulk());
+    shared.world.run_for(12 * SECOND).unwrap();
+    let stats = shared.client(0).connection().stats();
+    assert!(stats.window_bytes <= 4 * 1_200, "silence leaves the least window");
+    shared.world.run_for(3 * SECOND / 2).unwrap();
+    let goodput = shared.goodput(SECOND).unwrap()[0];
+    println!("{goodput:.1} Mb/s");
+    assert!(goodput >= 85.0, "{goodput:.1} Mb/s from half a second after it");
+}
