@@ -40,6 +40,9 @@ pub(super) struct Campaign {
 pub(super) enum CampaignError {
     #[error(transparent)]
     Network(#[from] EmulatorError),
+    /// Not a link's fault, and so nobody's result.
+    #[error(transparent)]
+    Measure(#[from] MeasureError),
     #[error(transparent)]
     Results(#[from] ResultsError),
     #[error("this program cannot be found again: {0}")]
@@ -127,8 +130,8 @@ impl Campaign {
                 add_bounds(&mut measurement, setting, &network.packet_log()?);
                 Ok(Outcome::Measured(Box::new(measurement)))
             }
-            Err(MeasureError::Emulator(error)) => Err(error.into()),
-            Err(error) => Ok(Outcome::Failed(error.to_string())),
+            Err(error) if error.blames_link() => Ok(Outcome::Failed(error.to_string())),
+            Err(error) => Err(error.into()),
         }
     }
 
