@@ -332,8 +332,10 @@ fn a_killed_bench_leaves_nothing_behind() {
 #[ignore = "a role that another test starts"]
 fn role_network() {
     let network = Network::new(2).unwrap();
-    let sleeper = network.host(1).command("sleep").arg("600").spawn().unwrap();
+    let mut sleeper = network.host(1).command("sleep").arg("600").spawn().unwrap();
     println!("\nhosts: {} {} {}", network.host(0).pid(), network.host(1).pid(), sleeper.id());
     // Until the test ends this process.
     let _ = io::stdin().read(&mut [0]);
+    drop(network);
+    let _ = sleeper.wait();
 }

@@ -22,7 +22,7 @@ const LINES: usize = 12;
 pub(super) fn in_short(defeats: &[Defeat]) -> String {
     let told: Vec<_> = defeats.iter().filter(|defeat| words(defeat).is_some()).collect();
     let by_rival = told.chunk_by(|a, b| place(a) == place(b));
-    let mut lines: Vec<_> = by_rival.map(|group| line(group)).collect();
+    let mut lines: Vec<_> = by_rival.map(line).collect();
     if lines.is_empty() {
         return "Where arq/ loses: nowhere by more than noise.".to_owned();
     }
