@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(wanted.len(), NEEDS.len());
         for (need, scenario) in wanted {
             let has = |name: &&str| scenario.links.iter().any(|link| link.name == **name);
-            assert!(need.links.iter().all(|name| has(name)), "{}", need.scenario);
+            assert!(need.links.iter().all(has), "{}", need.scenario);
         }
     }
 

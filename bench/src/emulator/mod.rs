@@ -3,15 +3,15 @@
 //!
 //! Each host is a network namespace as in [`crate::lab`]. Its cable ends in a namespace in the middle, where a packet
 //! socket of ours takes every frame and, when its time has come, hands it to the cable of the host that it is for
-//! ([`ring`]). What becomes of a packet is decided by a model without sockets or clocks ([`model`]); one thread of this
-//! process moves the frames ([`worker`], [`switch`]). The sockets are made inside the namespaces and handed to this
+//! (`ring`). What becomes of a packet is decided by a model without sockets or clocks (`model`); one thread of this
+//! process moves the frames (`worker`, `switch`). The sockets are made inside the namespaces and handed to this
 //! process, so no helper program runs, and a killed bench leaves nothing behind.
 //!
 //! Every frame is one packet of a wire: hosts cut offloaded packets before they send them. Only unicast IP passes;
 //! neighbours and addresses are fixed, so nothing else is needed, and the kernel's own multicast does not shift the
 //! count of packets to which the loss pattern belongs.
 //!
-//! With `ARQ_BENCH_EMULATOR=netem` the kernel's netem does the work instead ([`netem`]), to check one against the other.
+//! With `ARQ_BENCH_EMULATOR=netem` the kernel's netem does the work instead (`netem`), to check one against the other.
 
 mod check;
 mod error;

@@ -3,7 +3,7 @@
 //!
 //! The *ideal selective repeat* sends a message at once, learns of a lost packet one round trip after sending it, and
 //! sends it again in that very moment; only data are ever lost, acknowledgements never; nothing else is in its way.
-//! [`closed_form`] is its latency on a network as it was set, [`genie`] through the losses that a run really had, and
+//! [`closed_form()`] is its latency on a network as it was set, [`genie()`] through the losses that a run really had, and
 //! [`capacity_mbps`] what any scheme, redundancy included, can get through a channel that erases packets.
 //!
 //! Each leaves out whatever would only make the ideal later (a queue, the transmission time of repeats, lost

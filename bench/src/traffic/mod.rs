@@ -2,8 +2,8 @@
 //! How do a publishing and a subscribing process carry the flows of one measurement?
 //!
 //! Both are this program started anew with a hidden subcommand, inside a host of the emulated network. They are told
-//! what to do in JSON on the command line ([`Load`]) and then by lines on their standard input ([`Order`]), and answer
-//! in JSON lines on their standard output ([`Word`]). What they note stays in their memory until the run is over.
+//! what to do in JSON on the command line ([`Load`]) and then by lines on their standard input (`Order`), and answer
+//! in JSON lines on their standard output (`Word`). What they note stays in their memory until the run is over.
 //!
 //! ```text
 //!   subscriber   publisher
