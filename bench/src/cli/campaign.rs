@@ -65,7 +65,6 @@ impl Campaign {
         let runs = self.scenario.schedule(self.seed);
         let display = Display::new(&self.scenario, runs.len());
         warning.iter().for_each(|warning| display.say(&format!("note: {warning}")));
-        let mut network = Network::new(2)?;
         for (index, (repeat, setting)) in runs.iter().enumerate() {
             let seed = self.seed_of(*repeat);
             if journal.finished().contains(&(setting.cell.clone(), *repeat, seed)) {
@@ -74,6 +73,9 @@ impl Campaign {
             }
             let started_unix_s = unix_seconds();
             display.begins(*repeat, setting);
+            // Kernels remember: fragments of lost datagrams fill their queues for 30 s, paths keep their metrics.
+            // A network of its own keeps each cell from the memory of the one before.
+            let mut network = Network::new(2)?;
             let outcome = self.outcome(&mut network, setting, seed, index, &program, &display);
             if interrupted.was() {
                 journal.write_sheet()?;
