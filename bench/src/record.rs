@@ -59,7 +59,7 @@ pub struct Measurement {
     pub subscriber: ProcessUse,
     /// Segments that the publisher's kernel sent again over TCP; `None` for other links.
     pub tcp_retransmissions: Option<u64>,
-    /// Packets that `arq/` sent again; `None` for other links.
+    /// Packets that `arq/` sent again or as redundancy (repair symbols); `None` for other links.
     pub arq_retransmissions: Option<u64>,
     /// Bytes in flight over time at the publisher, where the link or the kernel tells.
     pub in_flight: Vec<InFlight>,

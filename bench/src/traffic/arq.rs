@@ -14,7 +14,8 @@ pub(super) fn in_flight() -> Option<Reading> {
     })
 }
 
-/// Chunks that they have sent again, each in a packet.
-pub(super) fn retransmitted_chunks() -> u64 {
-    statistics().iter().map(|link| link.stats.chunks_retransmitted).sum()
+/// What they have sent beyond each chunk once, in packets: chunks again, and repair symbols, which cost the same.
+pub(super) fn repairs() -> u64 {
+    let stats = statistics();
+    stats.iter().map(|link| link.stats.chunks_retransmitted + link.stats.repair_symbols_sent).sum()
 }

@@ -68,7 +68,7 @@ fn run(load: &Load) -> Result<(), CarrierError> {
 fn retransmissions(witness: Witness) -> Option<u64> {
     match witness {
         Witness::Kernel => tcp::retransmitted_segments(),
-        Witness::Arq => Some(arq::retransmitted_chunks()),
+        Witness::Arq => Some(arq::repairs()),
         Witness::Nobody => None,
     }
 }
