@@ -189,10 +189,16 @@ impl LinkUnicastArq {
         }
     }
 
-    /// The next batch of the peer's session.
-    async fn next_batch(&self, lane: LaneId) -> Result<Bytes, ConnectionError> {
+    /// The next batch of the peer's session, or its keep-alive once more for a reader that
+    /// `counts_lease`.
+    async fn next_batch(&self, lane: LaneId, counts_lease: bool) -> Result<Bytes, ConnectionError> {
         let connection = &self.association.connection;
-        let received = connection.recv(lane).await;
+        // Only here may a keep-alive come first: a batch that was taken must not be dropped.
+        let received = tokio::select! {
+            biased;
+            received = connection.recv(lane) => received,
+            keep_alive = self.repeated_keep_alive(), if counts_lease => return Ok(keep_alive),
+        };
         if received.as_ref().map_or(true, |batch| is_goodbye(batch)) {
             connection.consumed_beside(lane).await;
         }
@@ -219,17 +225,10 @@ impl LinkUnicastArq {
         let lane = self.lane(priority)?;
         // zenoh's lease runs in the reader of control messages.
         let counts_lease = priority.unwrap_or(Priority::Control) == Priority::Control;
-        let received = async {
-            tokio::select! {
-                biased;
-                batch = self.next_batch(lane) => batch,
-                keep_alive = self.repeated_keep_alive(), if counts_lease => Ok(keep_alive),
-            }
-        };
         let message = tokio::select! {
             biased;
-            received = received => {
-                received.map_err(|error| zerror!("cannot read from {self}: {error}"))?
+            batch = self.next_batch(lane, counts_lease) => {
+                batch.map_err(|error| zerror!("cannot read from {self}: {error}"))?
             }
             () = self.closed.cancelled() => bail!("cannot read from {self}: the link is closed"),
         };
