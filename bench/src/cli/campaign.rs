@@ -19,11 +19,8 @@ use crate::record::{Measurement, Outcome, Record};
 use crate::results::{self, Journal, ResultSet, ResultsError};
 use crate::scenario::{Scenario, Setting};
 
-/// The first port of the links under test.
-const FIRST_PORT: u16 = 20_000;
-/// Each cell gets so many ports of its own; the hundredth cell after it gets them again.
-const PORTS_PER_CELL: u16 = 100;
-const CELLS_BEFORE_REUSE: usize = 100;
+/// Where the links under test listen. The same in every run: each has a network of its own.
+const PORT: u16 = 20_000;
 
 /// A scenario, where its results go, and what decides chance.
 #[derive(Debug)]
@@ -65,7 +62,7 @@ impl Campaign {
         let runs = self.scenario.schedule(self.seed);
         let display = Display::new(&self.scenario, runs.len());
         warning.iter().for_each(|warning| display.say(&format!("note: {warning}")));
-        for (index, (repeat, setting)) in runs.iter().enumerate() {
+        for (repeat, setting) in &runs {
             let seed = self.seed_of(*repeat);
             if journal.finished().contains(&(setting.cell.clone(), *repeat, seed)) {
                 display.skipped();
@@ -76,7 +73,7 @@ impl Campaign {
             // Kernels remember: fragments of lost datagrams fill their queues for 30 s, paths keep their metrics.
             // A network of its own keeps each cell from the memory of the one before.
             let mut network = Network::new(2)?;
-            let outcome = self.outcome(&mut network, setting, seed, index, &program, &display);
+            let outcome = self.outcome(&mut network, setting, seed, &program, &display);
             if interrupted.was() {
                 journal.write_sheet()?;
                 return Err(self.interrupted(&journal, runs.len()));
@@ -108,7 +105,6 @@ impl Campaign {
         network: &mut Network,
         setting: &Setting,
         seed: u64,
-        index: usize,
         program: &Path,
         display: &Display,
     ) -> Result<Outcome, CampaignError> {
@@ -124,7 +120,7 @@ impl Campaign {
             network: &setting.network,
             seed,
             patience,
-            port: port_of(index),
+            port: PORT,
             program,
         };
         match measure(network, &job, &|progress| display.progress(progress)) {
@@ -162,12 +158,6 @@ fn add_bounds(measurement: &mut Measurement, setting: &Setting, log: &PacketLog)
     }
 }
 
-/// No packet of one cell can reach the next.
-fn port_of(index: usize) -> u16 {
-    let cell = u16::try_from(index % CELLS_BEFORE_REUSE).unwrap_or(0);
-    FIRST_PORT + PORTS_PER_CELL * cell
-}
-
 fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
@@ -197,18 +187,5 @@ impl Interrupt {
 
     fn was(&self) -> bool {
         self.0.load(Ordering::Relaxed)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn neighbouring_cells_share_no_port_and_all_ports_exist() {
-        let ports: Vec<_> = (0..250).map(port_of).collect();
-        assert!(ports.windows(2).all(|pair| pair[0].abs_diff(pair[1]) >= PORTS_PER_CELL));
-        assert!(ports.iter().all(|port| port.checked_add(PORTS_PER_CELL).is_some()));
-        assert_eq!(ports[0], ports[100]);
     }
 }
