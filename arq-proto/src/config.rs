@@ -63,8 +63,8 @@ pub enum FecConfig {
     /// None: repair begins when a loss is known.
     Off,
     /// As many as save more time than they cost, given the measured loss, its bursts and the rate:
-    /// at most a third of a small message and 1/32 of one above 16 KiB, beyond what would be
-    /// sent again anyway.
+    /// at most a third of a small message and 1/16 of one above 16 KiB, beyond what would be
+    /// sent again anyway. Until some three hundred packets have arrived, losses are expected.
     Auto,
     /// As many per 100 chunks, `1..=100`, whatever is lost. A message of one chunk is sent twice if
     /// this is 100.

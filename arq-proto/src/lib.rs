@@ -60,6 +60,7 @@
 #![deny(clippy::iter_over_hash_type)]
 
 mod acks;
+mod chunk_size;
 pub mod config;
 pub mod congestion;
 mod connection;
@@ -70,6 +71,7 @@ mod event;
 pub mod fec;
 mod flow;
 mod pacing;
+mod path_mtu;
 #[doc(hidden)]
 pub mod range_set;
 mod recovery;

@@ -3,7 +3,8 @@
 //! When may the next burst leave? A token bucket (RFC 9002 §7.7).
 //!
 //! Bursts overflow shallow buffers, waking up for every packet costs CPU: the bucket holds what the
-//! rate yields in [`BURST_TIME`], between a few packets and one segmentation-offload send.
+//! rate yields in [`BURST_TIME`], between a few packets and one segmentation-offload send, or as much as
+//! the controller knows to be taken without a queue.
 
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,9 @@ pub(crate) struct Pacer {
     tokens: u64,
     /// Bytes that left without tokens: probes and acknowledgements do not wait, but are paid for.
     debt: u64,
+    /// What one wake-up sends: a burst is waited for, not a packet.
+    quantum: u64,
+    /// What a pause earns at most.
     capacity: u64,
     refilled_at: Instant,
 }
@@ -34,18 +38,24 @@ impl Pacer {
     #[must_use]
     pub(crate) fn new(mtu: u16, now: Instant) -> Self {
         let mtu = u64::from(mtu);
-        let capacity = MIN_BURST_PACKETS * mtu;
-        Self { mtu, tokens: capacity, debt: 0, capacity, refilled_at: now }
+        let quantum = MIN_BURST_PACKETS * mtu;
+        Self { mtu, tokens: quantum, debt: 0, quantum, capacity: quantum, refilled_at: now }
     }
 
-    /// When a datagram may leave: `None` is now. `rate` in bytes per second.
-    pub(crate) fn delay_until(&mut self, now: Instant, rate: u64) -> Option<Instant> {
-        self.refill(now, rate);
+    /// Datagrams now have up to `mtu` bytes.
+    pub(crate) fn set_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu.into();
+    }
+
+    /// When a datagram may leave: `None` is now. `rate` in bytes per second; `burst`: bytes that may
+    /// leave at once after a pause, if that is more than the pacer's own.
+    pub(crate) fn delay_until(&mut self, now: Instant, rate: u64, burst: u64) -> Option<Instant> {
+        self.refill(now, rate, burst);
         if self.tokens >= self.mtu {
             return None;
         }
         // Wake up for a burst, not for one packet.
-        let wanted = (self.capacity / 2).max(self.mtu) + self.debt - self.tokens;
+        let wanted = (self.quantum / 2).max(self.mtu) + self.debt - self.tokens;
         Some(now + time_for(wanted, rate).max(MIN_WAIT))
     }
 
@@ -53,13 +63,14 @@ impl Pacer {
     pub(crate) fn on_sent(&mut self, bytes: u64) {
         self.debt += bytes.saturating_sub(self.tokens);
         // Who only acknowledges must not be in debt for ever.
-        self.debt = self.debt.min(self.capacity);
+        self.debt = self.debt.min(self.quantum);
         self.tokens = self.tokens.saturating_sub(bytes);
     }
 
-    fn refill(&mut self, now: Instant, rate: u64) {
+    fn refill(&mut self, now: Instant, rate: u64, burst: u64) {
         let most = MAX_BURST_BYTES.max(MIN_BURST_PACKETS * self.mtu);
-        self.capacity = bytes_in(BURST_TIME, rate).clamp(MIN_BURST_PACKETS * self.mtu, most);
+        self.quantum = bytes_in(BURST_TIME, rate).clamp(MIN_BURST_PACKETS * self.mtu, most);
+        self.capacity = self.quantum.max(burst);
         let earned = bytes_in(now.saturating_duration_since(self.refilled_at), rate);
         self.tokens = self.tokens.saturating_add(earned.saturating_sub(self.debt));
         self.debt = self.debt.saturating_sub(earned);
@@ -97,7 +108,7 @@ mod tests {
             let mut pacer = Pacer::new(1_200, t0);
             let (mut now, mut sent) = (t0, 0_u64);
             while now < t0 + Duration::from_secs(1) {
-                match pacer.delay_until(now, rate) {
+                match pacer.delay_until(now, rate, 0) {
                     Some(later) => {
                         assert!(later > now);
                         now = later;
@@ -114,6 +125,28 @@ mod tests {
         }
     }
 
+    // ARQ-CC-9
+    #[test]
+    fn a_pause_earns_a_burst_and_no_more() {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let t0 = Instant::now();
+        let rate = 1_200_000;
+        let mut pacer = Pacer::new(1_200, t0);
+        let mut sent_at_once = |now| {
+            let mut packets = 0;
+            while pacer.delay_until(now, rate, 60_000).is_none() {
+                pacer.on_sent(1_200);
+                packets += 1;
+            }
+            // The wait is that for the next few packets, not for the next burst.
+            assert!(pacer.delay_until(now, rate, 60_000) <= Some(now + Duration::from_millis(5)));
+            packets
+        };
+        assert_eq!(sent_at_once(t0), 10, "nothing was earned yet");
+        assert_eq!(sent_at_once(t0 + Duration::from_millis(20)), 20, "what the rate yields");
+        assert_eq!(sent_at_once(t0 + Duration::from_secs(9)), 50, "and never more than the burst");
+    }
+
     // ARQ-CC-4, ARQ-CC-7
     #[test]
     fn what_did_not_wait_is_paid_for_but_not_for_ever() {
@@ -123,10 +156,10 @@ mod tests {
         let mut pacer = Pacer::new(1_200, t0);
         pacer.on_sent(12_000 + 2_400);
         // Half a bucket and the debt, at a packet per millisecond.
-        assert_eq!(pacer.delay_until(t0, rate), Some(t0 + Duration::from_millis(5 + 2)));
+        assert_eq!(pacer.delay_until(t0, rate, 0), Some(t0 + Duration::from_millis(5 + 2)));
         pacer.on_sent(1_000_000);
-        assert_eq!(pacer.delay_until(t0, rate), Some(t0 + Duration::from_millis(5 + 10)));
+        assert_eq!(pacer.delay_until(t0, rate, 0), Some(t0 + Duration::from_millis(5 + 10)));
         let later = t0 + Duration::from_millis(15);
-        assert_eq!(pacer.delay_until(later, rate), None);
+        assert_eq!(pacer.delay_until(later, rate, 0), None);
     }
 }

@@ -17,8 +17,8 @@ use crate::{
 /// What a packet carried and must be told of its fate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// A chunk or repair symbol of a message.
-    Symbol { lane: LaneId, seq: MessageSeq, symbol: Symbol },
+    /// A chunk or repair symbol of a message, which had been cut so often before.
+    Symbol { lane: LaneId, seq: MessageSeq, cut: u8, symbol: Symbol },
     /// The connection's receive credit.
     MaxData,
     /// A lane's receive credit.
@@ -60,6 +60,8 @@ pub(crate) struct SentPacket {
 const LOST_MEMORY: Duration = Duration::from_secs(3);
 /// Packets remembered beside those of interest, and acknowledgements among those.
 const MAX_REMEMBERED: u64 = 4_096;
+/// No more than a few pings and acknowledgements are remembered in a pause.
+const PAUSE_PACKETS: usize = 8;
 
 /// Every packet number from the oldest of interest to the newest used.
 #[derive(Debug, Default)]
@@ -72,6 +74,8 @@ pub(crate) struct SentLedger {
     first_in_flight: u64,
     in_flight_packets: u64,
     in_flight_bytes: u64,
+    /// Most packets remembered at once since the last pause.
+    most: usize,
 }
 
 impl SentLedger {
@@ -108,6 +112,7 @@ impl SentLedger {
             self.in_flight_bytes += u64::from(packet.bytes);
         }
         self.packets.push_back(packet);
+        self.most = self.most.max(self.packets.len());
     }
 
     pub(crate) fn get(&self, number: u64) -> Option<&SentPacket> {
@@ -147,15 +152,15 @@ impl SentLedger {
 
     /// Raises the floor past packets whose fate is known or was decided before
     /// `settled_before`, and forgets the oldest ones below it. Tells `on_settled`, in the order of
-    /// sending, whether each packet was lost for good.
+    /// sending, how long each packet was and whether it was lost for good.
     pub(crate) fn prune(
         &mut self,
         now: Instant,
         settled_before: Option<Instant>,
-        mut on_settled: impl FnMut(bool),
+        mut on_settled: impl FnMut(u32, bool),
     ) {
         while let Some(packet) = self.get(self.floor) {
-            let fate = packet.fate;
+            let (fate, bytes) = (packet.fate, packet.bytes);
             let settled = match packet.fate {
                 Fate::Acked | Fate::Skipped => true,
                 // What lies below the floor is dropped on arrival: an acknowledgement that was
@@ -171,8 +176,8 @@ impl SentLedger {
                 break;
             }
             match fate {
-                Fate::Acked => on_settled(false),
-                Fate::Lost(_) => on_settled(true),
+                Fate::Acked => on_settled(bytes, false),
+                Fate::Lost(_) => on_settled(bytes, true),
                 Fate::InFlight | Fate::NotEliciting | Fate::Skipped => {}
             }
             self.floor += 1;
@@ -188,6 +193,20 @@ impl SentLedger {
             self.packets.pop_front();
             self.base += 1;
         }
+        self.give_back();
+    }
+
+    /// Gives memory back that the flights since the last pause had no use for: what an idle
+    /// connection keeps of a busy one is little, and flights of equal size cost no allocation.
+    fn give_back(&mut self) {
+        if self.packets.len() > PAUSE_PACKETS {
+            return;
+        }
+        let most = self.most.max(PAUSE_PACKETS);
+        if most < self.packets.capacity() / 4 {
+            self.packets.shrink_to(2 * most);
+        }
+        self.most = 0;
     }
 
     /// Forgets everything: nothing that was sent matters any more.
@@ -209,6 +228,23 @@ mod tests {
         SentPacket { sent_at, bytes: 100, fate, app_limited: false, contents: Contents::new() }
     }
 
+    #[test]
+    fn memory_follows_the_largest_flight_since_the_last_pause() {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let t0 = Instant::now();
+        let mut ledger = SentLedger::default();
+        let mut flight = |packets| {
+            (0..packets).for_each(|_| ledger.push(packet(t0, Fate::Acked)));
+            ledger.prune(t0, None, |_, _| ());
+            ledger.packets.capacity()
+        };
+        let large = flight(4_000);
+        assert!(large >= 4_000);
+        assert_eq!(flight(3_000), large, "used again");
+        assert!(flight(1) <= 4 * PAUSE_PACKETS, "a ping needs no more");
+        assert!(flight(4_000) >= 4_000);
+    }
+
     // ARQ-ACK-8
     #[test]
     fn counts_what_is_in_flight_and_forgets_from_the_front() {
@@ -225,15 +261,15 @@ mod tests {
         assert_eq!(ledger.set_fate(2, Fate::Acked), Some(Fate::Acked));
         assert_eq!(ledger.set_fate(9, Fate::Acked), None);
         let mut settled = Vec::new();
-        ledger.prune(t0, None, |lost| settled.push(lost));
+        ledger.prune(t0, None, |_, lost| settled.push(lost));
         assert_eq!(ledger.floor(), PacketNumber(0));
         ledger.set_fate(0, Fate::Lost(t0));
         assert_eq!(ledger.in_flight().map(|(n, _)| n).collect::<Vec<_>>(), [4]);
-        ledger.prune(t0, Some(t0), |lost| settled.push(lost));
+        ledger.prune(t0, Some(t0), |_, lost| settled.push(lost));
         assert_eq!(ledger.floor(), PacketNumber(0), "lost just now");
-        ledger.prune(t0, Some(t0 + Duration::from_millis(1)), |lost| settled.push(lost));
+        ledger.prune(t0, Some(t0 + Duration::from_millis(1)), |_, lost| settled.push(lost));
         assert_eq!((ledger.floor(), ledger.base()), (PacketNumber(4), PacketNumber(0)));
-        ledger.prune(t0 + LOST_MEMORY, None, |lost| settled.push(lost));
+        ledger.prune(t0 + LOST_MEMORY, None, |_, lost| settled.push(lost));
         assert_eq!(settled, [true, false], "in the order of sending, each once");
         assert_eq!(ledger.base(), PacketNumber(4));
         assert_eq!((ledger.in_flight_packets(), ledger.in_flight_bytes()), (1, 100));

@@ -13,6 +13,8 @@ pub struct Stats {
     pub srtt: Duration,
     /// Smallest round-trip time seen.
     pub min_rtt: Duration,
+    /// Mean deviation of the round-trip time (RFC 9002 §5.3); zero before the first sample.
+    pub rtt_variation: Duration,
     /// Share of our packets that are lost, an upper estimate.
     pub loss: Probability,
     /// Share of the peer's packets that are lost, an upper estimate.
@@ -65,6 +67,21 @@ pub struct Stats {
     pub messages_expired: u64,
     /// Times that the application's clock went backwards and was clamped.
     pub clock_regressions: u64,
+    /// The longest datagram sent, in bytes of UDP payload: what the path is known to carry.
+    pub path_mtu_bytes: u16,
+    /// Datagrams sent only to ask whether their size passes.
+    pub mtu_probes_sent: u64,
+    /// Those that did not.
+    pub mtu_probes_lost: u64,
+    /// Bytes of UDP payload in all of them.
+    pub mtu_probe_bytes: u64,
+    /// Times that large datagrams were found to vanish where small ones passed.
+    pub black_holes: u64,
+    /// The largest chunk of the next message, in bytes.
+    pub chunk_bytes: u16,
+    /// Times that the chunk size was changed because loss grew with the size of packets, or did not any
+    /// more.
+    pub chunk_size_changes: u64,
     /// Each lane.
     pub lanes: [LaneStats; LaneId::COUNT],
 }

@@ -30,12 +30,14 @@ pub enum TimerKind {
     Idle,
     /// Ask again whether the peer is at its new address.
     Path,
+    /// Judge the packet that asked whether its size passes (RFC 8899 §5.1.1, `PROBE_TIMER`).
+    PathMtu,
     /// The orderly close, or the wait after it, ends.
     Close,
 }
 
 impl TimerKind {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Handshake,
         Self::Loss,
         Self::Pto,
@@ -46,6 +48,7 @@ impl TimerKind {
         Self::KeepAlive,
         Self::Idle,
         Self::Path,
+        Self::PathMtu,
         Self::Close,
     ];
 }

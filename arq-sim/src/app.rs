@@ -159,6 +159,7 @@ pub struct App {
     senders: Vec<Sender>,
     rng: Rng,
     started: bool,
+    paused: bool,
     /// Lanes that refused a message and did not report room since.
     blocked: BTreeSet<LaneId>,
     next_send_seq: [u32; LaneId::COUNT],
@@ -180,6 +181,7 @@ impl App {
             senders: plan.flows.into_iter().map(sender).collect(),
             rng: Rng::with_seed(seed),
             started: false,
+            paused: false,
             blocked: BTreeSet::new(),
             next_send_seq: [0; LaneId::COUNT],
             readable: BTreeSet::new(),
@@ -237,6 +239,20 @@ impl App {
         self.reading = reading;
     }
 
+    /// Whether flows hand nothing over. One that goes on keeps its interval from `now` on and makes
+    /// up for nothing.
+    pub fn pause(&mut self, now: Duration, paused: bool) {
+        self.paused = paused;
+        for sender in self.senders.iter_mut().filter(|sender| !paused && sender.next_at < now) {
+            sender.next_at = now;
+        }
+    }
+
+    /// Forgets the latencies of what was read, so that a long run does not keep them all.
+    pub fn forget_latencies(&mut self) {
+        self.inbox.iter_mut().for_each(|lane| lane.latencies = Vec::new());
+    }
+
     /// What went wrong first, if anything: a message twice, out of order, damaged, of a stranger.
     #[must_use]
     pub fn violation(&self) -> Option<&str> {
@@ -256,7 +272,7 @@ impl App {
         let send = self
             .senders
             .iter()
-            .filter(|s| self.started && s.sent < s.flow.messages)
+            .filter(|s| self.started && !self.paused && s.sent < s.flow.messages)
             .filter(|s| matches!(s.flow.pacing, Pacing::Every(_)))
             .filter(|s| !self.blocked.contains(&s.flow.lane))
             .map(|s| s.next_at);
@@ -293,7 +309,7 @@ impl App {
             return None;
         }
         if sender.pending.is_none() {
-            if sender.next_at > now {
+            if self.paused || sender.next_at > now {
                 return None;
             }
             let intended_at = match sender.flow.pacing {

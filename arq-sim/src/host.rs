@@ -55,6 +55,9 @@ pub struct HostConfig {
     pub timer_lateness: Duration,
     /// Datagrams that one transmission may hold.
     pub segments: usize,
+    /// Datagrams that arrive at the same time are read before anything is sent, as a driver with
+    /// receive offload does: there are fewer acknowledgements then, and more depends on each.
+    pub reads_together: bool,
 }
 
 impl HostConfig {
@@ -68,6 +71,7 @@ impl HostConfig {
             on_accept: AppPlan::default(),
             timer_lateness: Duration::ZERO,
             segments: 10,
+            reads_together: false,
         }
     }
 }

@@ -27,6 +27,7 @@
 
 mod app;
 mod clock;
+pub mod cold;
 pub mod grid;
 pub mod harness;
 mod host;

@@ -86,6 +86,7 @@ impl Pair {
         let host = |name, address: &str| HostConfig {
             timer_lateness: scenario.timer_lateness,
             segments: scenario.segments,
+            reads_together: scenario.reads_together,
             ..HostConfig::new(name, parse(address))
         };
         let client = world.add_host(host("client", Self::CLIENT));

@@ -32,6 +32,11 @@ impl Scenario {
         let blackout = random_blackout(&mut rng);
         up.blackouts.extend(blackout.clone());
         down.blackouts.extend(blackout);
+        // From luck of their own, so that the rest of a seed's scenario is what it was.
+        let mut sizes = Rng::with_seed(seed ^ 0x6d74_755f_6d74_755f);
+        let config = ConfigBuilder { mtu: random_ceiling(&mut sizes, config.mtu), ..config };
+        random_mtu(&mut sizes, &mut up);
+        random_mtu(&mut sizes, &mut down);
         // About as many packets as a fast run can afford.
         let bytes = match scheme {
             Scheme::SelectiveRepeat => 400_000,
@@ -47,6 +52,7 @@ impl Scenario {
             server: random_plan(&mut rng, bytes / 2),
             timer_lateness: if rng.bool() { Duration::ZERO } else { 3 * MS.mul_f64(rng.f64()) },
             segments: rng.usize(1..=16),
+            reads_together: rng.bool(),
             limit: Duration::from_secs(1_200),
         }
     }
@@ -124,6 +130,26 @@ fn random_wire(rng: &mut Rng, delay: Duration, mtu: u16) -> WireConfig {
         // Congestion has tests of its own.
         ..WireConfig::default()
     }
+}
+
+/// The longest datagram that is looked for.
+fn random_ceiling(rng: &mut Rng, mtu: u16) -> u16 {
+    sometimes(rng, |rng| Some(pick(rng, &[1_300, 1_472, 8_972]))).unwrap_or(mtu)
+}
+
+/// A path that carries what it likes, and other sizes later on; for a while also less than every path
+/// should.
+fn random_mtu(rng: &mut Rng, wire: &mut WireConfig) {
+    if rng.bool() {
+        wire.mtu = Some(pick(rng, &[1_200, 1_252, 1_452, 1_472, 8_972]));
+    }
+    for _ in 0..sometimes(rng, |rng| rng.usize(1..=3)) {
+        let at = MS * rng.u32(300..6_000);
+        wire.mtu_changes.push((at, pick(rng, &[700, 1_200, 1_252, 1_472, 4_000, 8_972])));
+        // A handshake that is late must pass in the end.
+        wire.mtu_changes.push((6_000 * MS, pick(rng, &[1_200, 1_252, 1_472, 8_972])));
+    }
+    wire.bit_error_rate = sometimes(rng, |rng| pick(rng, &[1e-6, 1e-5, 3e-5]));
 }
 
 fn random_loss(rng: &mut Rng) -> Loss {

@@ -32,6 +32,8 @@ pub struct Scenario {
     pub timer_lateness: Duration,
     /// Datagrams that one transmission may hold.
     pub segments: usize,
+    /// See [`HostConfig::reads_together`](crate::HostConfig::reads_together); of both.
+    pub reads_together: bool,
     /// Virtual time for everything to be delivered.
     pub limit: Duration,
 }
@@ -50,6 +52,7 @@ impl Scenario {
             server: AppPlan::default(),
             timer_lateness: Duration::ZERO,
             segments: 10,
+            reads_together: false,
             limit: Duration::from_secs(60),
         }
     }

@@ -77,6 +77,16 @@ impl Shared {
         self.world.conn(self.members[member].conn)
     }
 
+    /// The receiving side of a member.
+    ///
+    /// # Panics
+    /// It has not connected yet: a mistake in a test.
+    #[must_use]
+    pub fn server(&self, member: usize) -> &Conn {
+        let accepted = self.world.accepted(self.members[member].server).last();
+        self.world.conn(*accepted.expect("the member has connected"))
+    }
+
     /// Bytes of messages that each member's server has read so far.
     #[must_use]
     pub fn bytes_read(&self) -> Vec<u64> {

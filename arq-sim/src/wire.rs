@@ -9,8 +9,8 @@
 //! Loss models, duplication and the bottleneck are [`str0m_netem`]'s. Own code covers what it lacks:
 //! jitter and reordering by probability (its queue is in order of arrival, so that its jitter never
 //! reorders and its reordering hits every n-th packet), copies that travel apart from their
-//! original, damage, truncation, blackouts, an MTU, and the time that a datagram itself occupies
-//! the bottleneck. Its `poll_timeout` reads the real clock when its queue is empty; it is asked only
+//! original, damage, truncation, blackouts, an MTU, bit errors, and the time that a datagram itself
+//! occupies the bottleneck. Its `poll_timeout` reads the real clock when its queue is empty; it is asked only
 //! when the queue is not.
 
 use std::{
@@ -25,6 +25,9 @@ use str0m_netem::{
     Bitrate, DataSize, GilbertElliot, Input, LossModel, Netem, NetemConfig, Output, Probability,
     RandomLoss,
 };
+
+/// Headers of IPv4 and UDP.
+const HEADERS_BYTES: usize = 28;
 
 /// A datagram between two sockets.
 #[derive(Debug, Clone)]
@@ -126,6 +129,11 @@ pub struct WireConfig {
     pub blackouts: Vec<Range<Duration>>,
     /// Longer datagrams vanish.
     pub mtu: Option<usize>,
+    /// From so long since the start on, datagrams longer than this vanish instead; the latest counts.
+    pub mtu_changes: Vec<(Duration, usize)>,
+    /// Share of bits that arrive flipped, `0.0..1.0`; a datagram with one is lost, headers below UDP
+    /// included. Loss grows with length.
+    pub bit_error_rate: f64,
 }
 
 impl WireConfig {
@@ -217,11 +225,11 @@ impl Wire {
     /// A datagram enters. What comes out at once is appended to `out`; the rest follows from
     /// [`Wire::pull`].
     pub fn push(&mut self, now: Instant, datagram: Datagram, out: &mut Vec<Passage>) {
-        if self.config.mtu.is_some_and(|mtu| datagram.bytes.len() > mtu) {
+        let offset = now.saturating_duration_since(self.start);
+        if self.mtu_at(offset).is_some_and(|mtu| datagram.bytes.len() > mtu) {
             out.push(Passage { datagram, fate: Fate::TooLong });
             return;
         }
-        let offset = now.saturating_duration_since(self.start);
         if self.config.blackouts.iter().any(|blackout| blackout.contains(&offset)) {
             out.push(Passage { datagram, fate: Fate::Blackout });
             return;
@@ -240,6 +248,12 @@ impl Wire {
             out.push(Passage { datagram, fate: Fate::QueueFull });
         }
         self.pull(now, out);
+    }
+
+    /// The MTU in force, if there is one.
+    fn mtu_at(&self, offset: Duration) -> Option<usize> {
+        let changes = self.config.mtu_changes.iter().filter(|(from, _)| *from <= offset);
+        changes.max_by_key(|(from, _)| *from).map(|(_, mtu)| *mtu).or(self.config.mtu)
     }
 
     /// Takes the tokens for `bytes`, if there are enough.
@@ -291,6 +305,10 @@ impl Wire {
 
     /// Behind the bottleneck: loss, copies, damage, delay.
     fn pass(&mut self, departure: Instant, datagram: Datagram, out: &mut Vec<Passage>) {
+        if self.config.bit_error_rate > 0.0 && self.has_bit_errors(datagram.bytes.len()) {
+            out.push(Passage { datagram, fate: Fate::Lost });
+            return;
+        }
         self.faults.handle_input(Input::Packet(departure, datagram.clone()));
         let mut copies = 0;
         while let Some(Output::Packet(mut copy)) = self.faults.poll_output() {
@@ -303,6 +321,12 @@ impl Wire {
         if copies == 0 {
             out.push(Passage { datagram, fate: Fate::Lost });
         }
+    }
+
+    /// One of its bits, or of the headers below, arrives flipped: some layer throws it away.
+    fn has_bit_errors(&mut self, bytes: usize) -> bool {
+        let bits = 8.0 * (bytes + HEADERS_BYTES) as f64;
+        self.rng.f64() >= (bits * (-self.config.bit_error_rate).ln_1p()).exp()
     }
 
     fn damage(&mut self, datagram: &mut Datagram) -> bool {

@@ -145,8 +145,20 @@ impl World {
         let start = self.clock.now() - self.clock.offset();
         let seed = self.rng.u64(..);
         let wire = Wire::new(config, seed, start);
-        self.routes.insert((from, to), WireId(self.wires.len()));
-        self.wires.push(wire);
+        let id = self.free_wire();
+        self.routes.insert((from, to), id);
+        match self.wires.get_mut(id.0) {
+            Some(free) => *free = wire,
+            None => self.wires.push(wire),
+        }
+    }
+
+    /// A wire that leads nowhere and is empty, or a new one: hours of changes do not pile up wires.
+    fn free_wire(&self) -> WireId {
+        let is_free = |id: &WireId| {
+            self.wires[id.0].next_release().is_none() && !self.routes.values().any(|r| r == id)
+        };
+        (0..self.wires.len()).map(WireId).find(is_free).unwrap_or(WireId(self.wires.len()))
     }
 
     /// What `from` sends to `to` passes the wire that leads from `with.0` to `with.1` as well:
@@ -415,11 +427,22 @@ impl World {
         if let Some(conn) = self.live_conn(id) {
             conn.watch.on_datagrams(&clock, 1);
             conn.connection.handle_datagram(clock.now(), datagram.from, &datagram.bytes);
-            self.service(id);
+            if !(self.hosts[host.0].config.reads_together && self.more_arrives(datagram)) {
+                self.service(id);
+            }
         } else {
             let what = format!("routed to {handle:?}, which was removed or never existed");
             self.note(host, Err(what));
         }
+    }
+
+    /// Whether the next event is another datagram of the same sender, now.
+    fn more_arrives(&self, before: &Datagram) -> bool {
+        let same = |next: &Datagram| next.to == before.to && next.from == before.from;
+        self.events.peek().is_some_and(|Reverse(next)| {
+            next.at == self.clock.now()
+                && matches!(&next.action, Action::Arrive(datagram) if same(datagram))
+        })
     }
 
     fn host_at(&self, address: SocketAddr) -> Option<usize> {

@@ -12,10 +12,11 @@ use arq_sim::{Datagram, Flow, Forged, Pair, Scenario, Verdict};
 const MS: Duration = Duration::from_millis(1);
 const SEC: Duration = Duration::from_secs(1);
 
-/// A connection on which both sides have measured the round trip.
+/// A connection on which both sides have measured the round trip, and have seen so many packets
+/// arrive that they do not expect losses.
 fn warm() -> Pair {
     let mut pair =
-        Pair::new(&Scenario::new(1).both_send([Flow::reliable(6, 100, 10).every(50 * MS)]));
+        Pair::new(&Scenario::new(1).both_send([Flow::reliable(6, 100, 400).every(10 * MS)]));
     pair.run_to_delivery(5 * SEC).unwrap();
     pair.world.run_for(100 * MS).unwrap();
     pair

@@ -117,6 +117,11 @@ impl Controller for Aimd {
         *self = Self { mtu: self.mtu, ..Self::new(u16::try_from(self.mtu).unwrap_or(u16::MAX)) };
     }
 
+    fn on_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu.into();
+        self.window = self.window.max(self.min_window());
+    }
+
     fn window(&self) -> u64 {
         self.window
     }

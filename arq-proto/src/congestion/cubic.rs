@@ -174,6 +174,19 @@ impl Controller for Cubic {
         *self = Self::new(self.mtu as u16);
     }
 
+    fn on_mtu(&mut self, mtu: u16) {
+        // The same bytes in other packets; where the curve stood is found anew.
+        let scale = self.mtu / f64::from(mtu);
+        self.mtu = mtu.into();
+        let shape = &mut self.shape;
+        shape.window = (shape.window * scale).max(MIN_PACKETS);
+        shape.threshold *= scale;
+        shape.last_max *= scale;
+        shape.epoch = None;
+        self.prior *= scale;
+        self.before_reduction = None;
+    }
+
     fn window(&self) -> u64 {
         (self.shape.window * self.mtu) as u64
     }

@@ -98,12 +98,18 @@ pub trait Controller: Send + fmt::Debug {
     fn on_silence(&mut self);
     /// The path changed.
     fn on_path_change(&mut self);
+    /// Packets now have up to `mtu` bytes of UDP payload: what is counted in packets follows.
+    fn on_mtu(&mut self, _mtu: u16) {}
     /// Bytes that may be in flight.
     fn window(&self) -> u64;
     /// Bytes per second at which they may leave, or `None` to follow the window: 5/4 of it per
     /// smoothed round trip (RFC 9002 §7.7).
     fn pacing_rate(&self) -> Option<u64> {
         None
+    }
+    /// Bytes that may leave at once after a pause, beyond what the pacer lets out by itself.
+    fn burst(&self) -> u64 {
+        0
     }
 }
 

@@ -191,3 +191,25 @@ proptest! {
         prop_assert!(packets >= 20, "{packets} packets");
     }
 }
+
+// ARQ-CC-2, ARQ-MTU-1
+#[test]
+fn other_packet_sizes_leave_the_window_in_bytes() {
+    for config in [CongestionConfig::Aimd, CongestionConfig::Cubic, CongestionConfig::Bbr] {
+        let mut model = Model::new(config);
+        for _ in 0..200 {
+            model.apply(&Operation::Send);
+            model.apply(&Operation::Ack { rtt_ms: 20, packets: 1, app_limited: false });
+        }
+        let before = model.controller.window();
+        model.controller.on_mtu(1_452);
+        let after = model.controller.window();
+        // BBR has some packets to spare beside its estimate.
+        assert!(after.abs_diff(before) <= 16 * PACKET, "{config:?}: {before}, {after}");
+        model.controller.on_silence();
+        let least = least_window(config) / PACKET * 1_452;
+        assert!(model.controller.window().abs_diff(least) <= 1, "{config:?}");
+        model.controller.on_mtu(60_000);
+        assert!(model.controller.window() >= least_window(config) / PACKET * 60_000 - 1);
+    }
+}

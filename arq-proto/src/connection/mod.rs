@@ -2,11 +2,13 @@
 
 //! One association: its state, the application's verbs, and how its parts are wired together.
 //!
-//! The phases have a file each: [`handshake`], [`receive`], [`transmit`], [`path`] and [`close`].
+//! The phases have a file each: [`handshake`], [`receive`], [`transmit`], [`probing`], [`path`] and
+//! [`close`].
 
 mod close;
 mod handshake;
 mod path;
+mod probing;
 mod receive;
 mod transmit;
 
@@ -22,11 +24,13 @@ use rand_core::{RngCore, SeedableRng};
 
 use crate::{
     acks::AckManager,
+    chunk_size::ChunkTuner,
     config::{Config, MAX_MTU, MIN_WINDOW_BYTES},
     error::{ConnectionError, SendError},
     event::Event,
     flow::Granted,
-    recovery::{Outcome, Recovery},
+    path_mtu::PathMtu,
+    recovery::{confidence::Confidence, Outcome, Recovery},
     recv::lane::RecvLane,
     send::{
         lane::{QueueLimits, SendLane},
@@ -77,8 +81,12 @@ pub struct Connection {
     path_response: Option<(SocketAddr, u64)>,
     local_cid: ConnectionId,
     remote_cid: ConnectionId,
-    /// The longest datagram sent: ours or the peer's limit.
-    mtu: u16,
+    /// The longest datagram that the path carries.
+    path_mtu: PathMtu,
+    /// The size of chunks that pays, below that.
+    chunk_tuner: ChunkTuner,
+    /// A small packet shall show whether only large ones vanish.
+    small_packet_due: bool,
     peer_app_params: Bytes,
     peer_takes_repair: bool,
 
@@ -122,9 +130,10 @@ impl Connection {
         let Origin { config, remote, local_cid, seed } = origin;
         let limits = QueueLimits { bytes: config.queue_bytes as usize, age: config.queue_age };
         let mut rng = ChaCha8Rng::from_seed(seed);
+        let path_mtu = PathMtu::new(config.mtu);
         let next_skip = FIRST_SKIP_DISTANCE + rng.next_u64() % FIRST_SKIP_DISTANCE;
         Self {
-            recovery: Recovery::new(&config, config.mtu, now),
+            recovery: Recovery::new(&config, path_mtu.size(), now),
             acks: AckManager::new(config.max_ack_delay, now),
             send_lanes: LaneId::all()
                 .map(|id| SendLane::new(id, limits, repair_time(&config, id)))
@@ -136,7 +145,9 @@ impl Connection {
             lane_granted: LaneId::all()
                 .map(|_| Granted::new(config.lane_window_bytes.into()))
                 .collect(),
-            mtu: config.mtu,
+            path_mtu,
+            chunk_tuner: ChunkTuner::default(),
+            small_packet_due: false,
             config,
             state,
             remote,
@@ -174,12 +185,14 @@ impl Connection {
             connection_window_bytes: config.connection_window_bytes.into(),
             hold: config.deadline.unwrap_or(Duration::ZERO),
             repair: takes_repair(config),
+            recut: true,
             app: config.app_params.clone(),
         }
     }
 
     fn apply_params(&mut self, params: Params) {
-        self.mtu = self.mtu.min(params.max_datagram_bytes);
+        self.path_mtu.limit(params.max_datagram_bytes, params.recut);
+        self.follow_path_mtu();
         self.credit = params.connection_window_bytes;
         for lane in &mut self.send_lanes {
             lane.set_credit(params.lane_window_bytes);
@@ -314,6 +327,10 @@ impl Connection {
         stats.receive_buffer_bytes = self.recv_lanes.iter().map(RecvLane::held).sum();
         stats.chunks_recovered = self.recv_lanes.iter().map(RecvLane::recovered).sum();
         stats.messages_expired = self.send_lanes.iter().map(SendLane::expired).sum();
+        self.path_mtu.fill(&mut stats);
+        // A chunk is shorter than a datagram.
+        stats.chunk_bytes = self.chunk_limits().new as u16;
+        stats.chunk_size_changes = self.chunk_tuner.changes();
         stats
     }
 
@@ -338,7 +355,9 @@ impl Connection {
             TimerKind::Pto => {
                 self.counters.ptos += 1;
                 let reverse = self.acks.loss.upper();
-                self.recovery.on_pto(now, reverse, &mut self.outcome);
+                let enough = self.has_enough_in_flight();
+                self.recovery.on_pto(now, reverse, enough, &mut self.outcome);
+                self.small_packet_due = self.path_mtu.wants_small_packet(self.recovery.time_outs());
                 self.settle(now);
             }
             TimerKind::Ack => self.acks.on_deadline(),
@@ -357,6 +376,7 @@ impl Connection {
             }
             TimerKind::Idle => self.end(now, ConnectionError::TimedOut),
             TimerKind::Path => self.on_path_timer(now),
+            TimerKind::PathMtu => self.on_mtu_timer(now),
             TimerKind::Close => self.on_close_timer(now),
         }
     }
@@ -374,8 +394,8 @@ impl Connection {
         let mut outcome = std::mem::take(&mut self.outcome);
         for content in outcome.acked.drain(..) {
             match content {
-                Content::Symbol { lane, seq, symbol } => {
-                    self.send_lanes[lane.index()].on_acked(seq, symbol);
+                Content::Symbol { lane, seq, cut, symbol } => {
+                    self.send_lanes[lane.index()].on_acked(seq, cut, symbol);
                 }
                 Content::Close => self.drain(),
                 Content::MaxData | Content::MaxLaneData(_) => {}
@@ -384,8 +404,8 @@ impl Connection {
         let mut damaged = 0_u16;
         for content in outcome.lost.drain(..) {
             match content {
-                Content::Symbol { lane, seq, symbol } => {
-                    self.send_lanes[lane.index()].on_lost(seq, symbol);
+                Content::Symbol { lane, seq, cut, symbol } => {
+                    self.send_lanes[lane.index()].on_lost(seq, cut, symbol);
                     damaged |= 1 << lane.index();
                 }
                 Content::MaxData => self.granted.on_lost(),
@@ -396,6 +416,7 @@ impl Connection {
         self.repair(damaged);
         // Keep the buffers: they are filled for every acknowledgement.
         self.outcome = outcome;
+        self.learn_sizes(now);
         self.finish_if_flushed(now);
     }
 
@@ -409,6 +430,14 @@ impl Connection {
                 self.pending_lanes |= 1 << lane;
             }
         }
+    }
+
+    /// Whether silence means that an answer was lost, rather than what it would have answered.
+    fn has_enough_in_flight(&self) -> bool {
+        let confidence = Confidence::new(self.recovery.loss.upper(), false);
+        let lanes = self.send_lanes.iter();
+        let enough = lanes.filter_map(|lane| lane.has_enough_in_flight(confidence));
+        enough.reduce(|all, enough| all && enough).unwrap_or(false)
     }
 
     fn announce_writable(&mut self, now: Instant) {
@@ -428,6 +457,7 @@ impl Connection {
         self.timers.set(TimerKind::Loss, self.recovery.loss_deadline());
         self.timers.set(TimerKind::Pto, self.recovery.pto_deadline(reverse));
         self.timers.set(TimerKind::Ack, self.acks.deadline());
+        self.timers.set(TimerKind::PathMtu, self.path_mtu.deadline());
         let expiry = self.send_lanes.iter().filter_map(SendLane::expiry).min();
         self.timers.set(TimerKind::Expiry, expiry);
         let hold = self.recv_lanes.iter().filter_map(RecvLane::hold_deadline).min();

@@ -9,7 +9,7 @@ use std::{net::SocketAddr, time::Instant};
 use rand_core::RngCore;
 
 use super::{transmit::PATH_PACKET_BYTES, Connection};
-use crate::{timer::TimerKind, units::PacketNumber};
+use crate::{chunk_size::ChunkTuner, timer::TimerKind, units::PacketNumber};
 
 /// A question that goes unanswered this often is not asked again.
 const MAX_CHALLENGES: u8 = 5;
@@ -79,6 +79,9 @@ impl Connection {
         self.path_probe = None;
         self.timers.set(TimerKind::Path, None);
         self.recovery.on_path_change();
+        self.path_mtu.on_path_change();
+        self.chunk_tuner = ChunkTuner::default();
+        self.follow_path_mtu();
     }
 
     pub(super) fn on_path_timer(&mut self, now: Instant) {

@@ -154,7 +154,10 @@ impl Connection {
     ) -> Result<(), Violation> {
         match frame {
             Frame::Padding | Frame::Ping => {}
-            Frame::Ack(ack) => self.recovery.on_ack(now, &ack, &mut self.outcome)?,
+            Frame::Ack(ack) => {
+                self.recovery.on_ack(now, &ack, &mut self.outcome)?;
+                self.path_mtu.on_ack(now, &ack);
+            }
             Frame::Close { reason } => self.on_close(now, reason),
             Frame::MaxData { bytes } => self.credit = self.credit.max(bytes),
             Frame::MaxLaneData { lane, bytes } => self.send_lanes[lane.index()].set_credit(bytes),

@@ -15,7 +15,7 @@ use crate::{
     error::ConnectionError,
     fec::policy,
     send::{
-        lane::{Readiness, SymbolRef},
+        lane::{ChunkLimits, Readiness, SymbolRef},
         message::Sent,
     },
     sent::{Content, Contents},
@@ -41,21 +41,21 @@ pub struct Transmit {
 }
 
 /// Bytes of a chunk's frame beside the data, at most (see `ChunkFrame::overhead`).
-const CHUNK_OVERHEAD: usize = 1 + 8 + 4 + 4 + 2;
+pub(super) const CHUNK_OVERHEAD: usize = 1 + 8 + 4 + 4 + 2;
 /// Room for any control frame.
 const CONTROL_BYTES: usize = 9;
 /// A packet with nothing but a path challenge or response, at most.
 pub(super) const PATH_PACKET_BYTES: u64 = (DataHeader::MAX_OVERHEAD + CONTROL_BYTES) as u64;
 
 /// A packet under construction.
-struct Draft {
-    start: usize,
+pub(super) struct Draft {
+    pub(super) start: usize,
     /// Where the frames start.
     frames: usize,
     /// Where the tag must start at the latest.
     end: usize,
     contents: Contents,
-    eliciting: bool,
+    pub(super) eliciting: bool,
 }
 
 impl Draft {
@@ -63,10 +63,15 @@ impl Draft {
         self.end.saturating_sub(out.len())
     }
 
-    fn put(&mut self, out: &mut Vec<u8>, frame: &Frame<'_>, content: Option<Content>) {
+    pub(super) fn put(&mut self, out: &mut Vec<u8>, frame: &Frame<'_>, content: Option<Content>) {
         frame.encode(out);
         self.eliciting |= frame.is_ack_eliciting();
         self.contents.extend(content);
+    }
+
+    /// Fills the packet with PADDING, which is zeros.
+    pub(super) fn pad(&self, out: &mut Vec<u8>) {
+        out.resize(self.end.max(out.len()), 0);
     }
 }
 
@@ -83,9 +88,11 @@ impl Connection {
         let start = out.len();
         let transmit = match self.state {
             State::Hello(_) => self.write_hello(now, out).then(|| self.single(start, out.len())),
-            State::Open { .. } | State::Flushing { .. } => {
-                self.transmit_path(now, out).or_else(|| self.transmit_data(now, out, max_segments))
-            }
+            State::Open { .. } | State::Flushing { .. } => self
+                .transmit_path(now, out)
+                .or_else(|| self.transmit_mtu_probe(now, out))
+                .or_else(|| self.transmit_data(now, out, max_segments))
+                .or_else(|| self.transmit_small_packet(now, out)),
             State::Closing(_) => self.transmit_close(now, out),
             State::Drained => None,
         };
@@ -98,7 +105,7 @@ impl Connection {
         transmit
     }
 
-    fn single(&self, start: usize, end: usize) -> Transmit {
+    pub(super) fn single(&self, start: usize, end: usize) -> Transmit {
         let size = end - start;
         Transmit { destination: self.remote, size, segment_size: size }
     }
@@ -110,7 +117,7 @@ impl Connection {
         max_segments: usize,
     ) -> Option<Transmit> {
         let start = out.len();
-        let segment_size = self.write_packet(now, out, self.mtu.into())?;
+        let segment_size = self.write_packet(now, out, self.path_mtu.size().into())?;
         for _ in 1..max_segments.max(1) {
             match self.write_packet(now, out, segment_size) {
                 Some(size) if size == segment_size => {}
@@ -155,10 +162,10 @@ impl Connection {
         if self.waiting_lanes() == 0 {
             return false;
         }
-        if self.recovery.probe_due {
-            return true;
-        }
-        if !self.recovery.window_allows(self.mtu.into()) {
+        // A probe is beyond the window, but not beyond the rate: where a round trip is shorter than the time
+        // that a packet takes, probes would be all of the traffic. A ping goes in any case.
+        let bytes = self.path_mtu.size().into();
+        if !self.recovery.probe_due && !self.recovery.window_allows(bytes) {
             return false;
         }
         let delay = self.recovery.pacing_delay(now);
@@ -166,7 +173,12 @@ impl Connection {
         delay.is_none()
     }
 
-    fn start_packet(&mut self, now: Instant, out: &mut Vec<u8>, limit: usize) -> Option<Draft> {
+    pub(super) fn start_packet(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+        limit: usize,
+    ) -> Option<Draft> {
         if self.recovery.next_number() == self.next_skip {
             self.recovery.skip_number(now);
             self.skip_distance = self.skip_distance.saturating_mul(2).min(1 << 30);
@@ -196,10 +208,12 @@ impl Connection {
         loop {
             let waiting = self.waiting_lanes();
             let Some(id) = self.scheduler.pick(waiting) else { return };
-            let (max_chunk, credit) = (self.max_chunk_bytes(), self.credit - self.credit_used);
+            let credit = self.credit - self.credit_used;
+            let limits = self.chunk_limits_of_next(id, credit);
             let lane = &mut self.send_lanes[id.index()];
-            let Some(next) = lane.next_symbol(max_chunk, credit) else { return };
-            let content = Content::Symbol { lane: id, seq: next.seq, symbol: next.symbol };
+            let Some(next) = lane.next_symbol(limits, credit) else { return };
+            let SymbolRef { seq, cut, symbol, .. } = next;
+            let content = Content::Symbol { lane: id, seq, cut, symbol };
             // A copy must not share the fate of what it is a copy of.
             if next.frame_len > draft.room(out) || draft.contents.contains(&content) {
                 return;
@@ -209,7 +223,7 @@ impl Connection {
             let (sent, cost) = self.send_lanes[id.index()].on_sent(next, parity);
             self.credit_used += cost;
             match sent {
-                Sent::New(_) => {}
+                Sent::New(bytes) => self.chunk_tuner.on_chunk(symbol, bytes),
                 Sent::Again => self.counters.chunks_retransmitted += 1,
                 Sent::Repair => self.counters.repair_symbols_sent += 1,
             }
@@ -222,16 +236,36 @@ impl Connection {
         let lane = &self.send_lanes[id.index()];
         let Some(shape) = lane.first_round_ends(next, self.peer_takes_repair) else { return 0 };
         let (behind, bulk) = lane.backlog();
-        // A window in packets makes each of them dear.
-        let dear = bulk || self.config.window_packets.is_some();
-        let stakes = || self.recovery.stakes(self.mtu, behind);
-        match (self.config.fec, self.recovery.channel()) {
-            (FecConfig::Off, _) => 0,
-            (FecConfig::Percent(percent), _) => policy::fixed(percent, shape.chunk_count()),
-            // In bulk, another round trip delays nobody.
-            (FecConfig::Auto, Some(channel)) if !dear => policy::auto(shape, channel, stakes()),
-            (FecConfig::Auto, _) => 0,
+        let stakes = || self.recovery.stakes(self.path_mtu.size(), behind);
+        match self.config.fec {
+            FecConfig::Off => 0,
+            FecConfig::Percent(percent) => policy::fixed(percent, shape.chunk_count()),
+            FecConfig::Auto if self.is_dear(bulk) => 0,
+            FecConfig::Auto => policy::auto(shape, self.recovery.channel(), stakes()),
         }
+    }
+
+    /// Whether parity costs more than bytes: in bulk, another round trip delays nobody, and a window in
+    /// packets makes each of them dear.
+    fn is_dear(&self, bulk: bool) -> bool {
+        bulk || self.config.window_packets.is_some()
+    }
+
+    /// How long chunks may be, with the message that begins next in a lane cut finer where parity wants that.
+    fn chunk_limits_of_next(&mut self, id: LaneId, credit: u64) -> ChunkLimits {
+        let limits = self.chunk_limits();
+        let auto = self.config.fec == FecConfig::Auto && self.config.chunk_bytes.is_none();
+        if !auto || !self.peer_takes_repair {
+            return limits;
+        }
+        let lane = &mut self.send_lanes[id.index()];
+        let Some(bytes) = lane.begins_next(credit) else { return limits };
+        let (_, bulk) = lane.backlog();
+        if self.is_dear(bulk) {
+            return limits;
+        }
+        let new = policy::chunk_bytes(bytes, limits.new, self.recovery.channel());
+        ChunkLimits { new, ..limits }
     }
 
     fn has_control(&self) -> bool {
@@ -273,7 +307,7 @@ impl Connection {
         self.acks.has_news() && self.acks.write(now, draft.room(out), out)
     }
 
-    fn finish_packet(&mut self, now: Instant, out: &mut Vec<u8>, draft: Draft) -> usize {
+    pub(super) fn finish_packet(&mut self, now: Instant, out: &mut Vec<u8>, draft: Draft) -> usize {
         let bytes = out.len() + TAG_BYTES - draft.start;
         let probe = self.recovery.probe_due;
         let more = self.waiting_lanes() != 0;
@@ -282,7 +316,7 @@ impl Connection {
         // A datagram is at most 64 KiB.
         self.recovery.on_sent(now, bytes as u32, draft.eliciting, draft.contents);
         // The end of a flight: nobody else would make the peer answer soon.
-        let last = !more || !self.recovery.window_allows(self.mtu.into());
+        let last = !more || !self.recovery.window_allows(self.path_mtu.size().into());
         if draft.eliciting && (probe || last) {
             DataHeader::set_ack_now(&mut out[draft.start..]);
         }
@@ -317,7 +351,7 @@ impl Connection {
             return None;
         }
         let start = out.len();
-        let mut draft = self.start_packet(now, out, self.mtu.into())?;
+        let mut draft = self.start_packet(now, out, self.path_mtu.size().into())?;
         if let Some(reason) = &reason {
             draft.put(out, &Frame::Close { reason }, Some(Content::Close));
         }
@@ -341,15 +375,5 @@ impl Connection {
             }
         }
         waiting
-    }
-
-    /// The largest chunk that fits a packet.
-    fn max_chunk_bytes(&self) -> usize {
-        let cookie = self
-            .cookie()
-            .map_or(0, |cookie| 8 + 4 + 8 + cookie.cookie.len() + 8 + cookie.params.len());
-        let room = usize::from(self.mtu)
-            .saturating_sub(DataHeader::MAX_OVERHEAD + cookie + CHUNK_OVERHEAD);
-        self.config.chunk_bytes.map_or(room, |chunk| room.min(chunk.into()))
     }
 }

@@ -2,27 +2,20 @@
 
 //! How many repair symbols are worth sending before anything is known to be lost?
 //!
-//! The marginal-latency rule: one more symbol saves a round trip with the chance that it is the one
-//! that was lacking, and delays everything behind it by the time that it takes to leave. It is worth
-//! sending while the first outweighs the second. So parity ends by itself where bandwidth is the
-//! limit, where little is lost, and where a round trip costs nothing.
+//! The marginal-latency rule: symbols save a round trip with the chance that they make up for what is
+//! lost, and delay everything behind them by the time that they take to leave. So many are sent as save
+//! most. So parity ends by itself where bandwidth is the limit, where little is lost, and where a round
+//! trip costs nothing. A budget of bytes bounds it where time on the wire is cheap and bytes are not.
 //!
 //! Losses come in bursts, against which parity is of no use when they are longer than the block.
-//! The chances are those of a Gilbert channel with the measured loss and burst length, computed
-//! exactly, one symbol at a time.
+//!
+//! A small message has few chunks, and parity comes in whole symbols: one more or less is a tenth of
+//! the bytes. So it is cut finer where that makes the same protection cheaper.
 
 use std::time::Duration;
 
-use crate::{units::Probability, wire::frame::Shape};
-
-/// What the path does to packets.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Channel {
-    /// Share that is lost.
-    pub(crate) loss: Probability,
-    /// Mean number lost in a row.
-    pub(crate) mean_run: f64,
-}
+use super::channel::{Block, Channel, MAX_LOSSES};
+use crate::wire::{frame::Shape, MIN_CHUNK_BYTES};
 
 /// What one more symbol is weighed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,13 +32,17 @@ pub(crate) struct Stakes {
 const ENOUGH: f64 = 0.009;
 /// Losses below this are not worth any byte.
 const LEAST_LOSS: f64 = 0.008;
-/// The budget, beyond what retransmissions would take anyway: a third of a small message, a
-/// sixteenth of a larger one, and less the longer the bursts are.
+/// The budget, beyond what retransmissions would take anyway: a third of the bytes of a small message,
+/// a sixteenth of the chunks of a larger one, and less the longer the bursts are.
 const SMALL_BYTES: usize = 16 << 10;
 const SMALL_SHARE: f64 = 1.0 / 3.0;
-const LARGE_SHARE: f64 = 1.0 / 32.0;
-/// Losses of a block that are told apart.
-const MAX_LOSSES: usize = 64;
+const LARGE_SHARE: f64 = 1.0 / 16.0;
+/// Bytes of a packet beside its chunk: IP, UDP, header, frame, tag.
+const PACKET_BYTES: f64 = 53.0;
+/// What a packet costs beside its bytes, in bytes: the work of both hosts, and airtime.
+const PACKET_COST_BYTES: f64 = 30.0;
+/// What a failure costs, as a multiple of the message.
+const FAILURE_COST: f64 = 8.0;
 
 /// Repair symbols for `count` chunks, as many per 100. A single chunk is doubled or not: a part of it
 /// is of no use.
@@ -56,126 +53,151 @@ pub(crate) fn fixed(percent: u8, count: usize) -> usize {
     }
 }
 
-/// Repair symbols that are worth sending with a message.
+/// Repair symbols that are worth sending with a message. None for a single chunk, which they would
+/// double.
 pub(crate) fn auto(shape: Shape, channel: Channel, stakes: Stakes) -> usize {
     let count = shape.chunk_count();
     let loss = channel.loss.as_f64();
-    // Longer than chance alone makes them. Bursts of a quarter of the block leave little to repair
-    // with, and nothing to wait for.
-    let burst = (channel.mean_run * (1.0 - loss)).max(1.0);
-    if loss < LEAST_LOSS || burst > (count as f64 / 4.0).max(1.5) {
+    // Bursts of a quarter of the block leave little to repair with, and nothing to wait for.
+    let fades = channel.burst() > (count as f64 / 4.0).max(1.5);
+    if count < 2 || loss < LEAST_LOSS || fades {
         return 0;
     }
     let price = stakes.packet.as_secs_f64() * (1 + stakes.behind) as f64;
     let price = price / stakes.round.as_secs_f64().max(1e-6);
     // So much is retransmitted anyway.
-    let expected = count as f64 * loss / (1.0 - loss);
-    let share = if shape.message_bytes <= SMALL_BYTES { SMALL_SHARE } else { LARGE_SHARE };
-    // Both are below 200.
-    let budget = (expected + count as f64 * share / burst) as usize;
-    let mut block = Block::new(loss, channel.mean_run);
-    (0..count).for_each(|_| block.extend());
-    let mut failure = block.failure(0);
-    for symbols in 0..budget.min(MAX_LOSSES - 1) {
+    let expected = (count as f64 * loss / (1.0 - loss)).ceil();
+    let mut block = Block::of(count, channel);
+    let unprotected = block.failure(0);
+    let (mut failure, mut cost) = (unprotected, 0.0);
+    let (mut best, mut most_saved) = (0, 0.0);
+    for symbols in 1..=budget(shape, channel) {
+        if failure <= ENOUGH {
+            break;
+        }
         block.extend();
-        let next = block.failure(symbols + 1);
-        let price = if (symbols as f64) < expected { price / 2.0 } else { price };
-        if failure <= ENOUGH || failure - next <= price {
-            return symbols;
-        }
-        failure = next;
-    }
-    budget.min(MAX_LOSSES - 1)
-}
-
-/// How many of the packets sent so far are lost: the chance of each number, by the fate of the last
-/// packet.
-struct Block {
-    after_arrival: [f64; MAX_LOSSES],
-    after_loss: [f64; MAX_LOSSES],
-    /// Chances of a loss after an arrival and after a loss.
-    begins: f64,
-    goes_on: f64,
-    sent: usize,
-}
-
-impl Block {
-    fn new(loss: f64, mean_run: f64) -> Self {
-        // Runs shorter than chance alone makes them are chance.
-        let goes_on = (1.0 - 1.0 / mean_run.max(1.0)).max(loss);
-        let begins = loss * (1.0 - goes_on) / (1.0 - loss);
-        let (mut after_arrival, mut after_loss) = ([0.0; MAX_LOSSES], [0.0; MAX_LOSSES]);
-        (after_arrival[0], after_loss[0]) = (1.0 - loss, loss);
-        Self { after_arrival, after_loss, begins, goes_on, sent: 0 }
-    }
-
-    /// One more packet.
-    fn extend(&mut self) {
-        self.sent += 1;
-        for lost in (0..MAX_LOSSES.min(self.sent + 1)).rev() {
-            let (arrival, loss) = (self.after_arrival[lost], self.after_loss[lost]);
-            self.after_arrival[lost] = arrival * (1.0 - self.begins) + loss * (1.0 - self.goes_on);
-            self.after_loss[lost] = match lost.checked_sub(1) {
-                None => 0.0,
-                Some(fewer) => {
-                    self.after_arrival[fewer] * self.begins + self.after_loss[fewer] * self.goes_on
-                }
-            };
+        failure = block.failure(symbols);
+        cost += if symbols as f64 <= expected { price / 2.0 } else { price };
+        // The first symbols of a long message save nothing alone: only their sum counts.
+        let saved = unprotected - failure - cost;
+        if saved > most_saved {
+            (best, most_saved) = (symbols, saved);
         }
     }
+    best
+}
 
-    /// The chance that more than `losses` are lost.
-    fn failure(&self, losses: usize) -> f64 {
-        let fewer = self.after_arrival[..=losses].iter().chain(&self.after_loss[..=losses]);
-        1.0 - fewer.sum::<f64>()
+/// Bytes of a chunk, at most `max_chunk_bytes`, with which a message and its parity take least.
+pub(crate) fn chunk_bytes(message_bytes: usize, max_chunk_bytes: usize, channel: Channel) -> usize {
+    let fewest = message_bytes.div_ceil(max_chunk_bytes.max(1));
+    let protects = channel.loss.as_f64() >= LEAST_LOSS && !channel.is_bursty();
+    if !protects || fewest < 2 || message_bytes > SMALL_BYTES {
+        return max_chunk_bytes;
     }
+    let most = (2 * fewest).min(message_bytes / usize::from(MIN_CHUNK_BYTES)).max(fewest);
+    let shape = |count| Shape { message_bytes, chunk_bytes: message_bytes.div_ceil(count) };
+    let shapes = (fewest..=most).map(shape).map(|shape| (cost(shape, channel), shape.chunk_bytes));
+    let best = shapes.min_by(|(a, _), (b, _)| a.total_cmp(b));
+    best.map_or(max_chunk_bytes, |(_, bytes)| bytes.min(max_chunk_bytes))
+}
+
+/// What it costs to send a message cut like this with its parity, in bytes.
+fn cost(shape: Shape, channel: Channel) -> f64 {
+    let count = shape.chunk_count();
+    let (budget, mut symbols) = (budget(shape, channel), 0);
+    let mut block = Block::of(count, channel);
+    while block.failure(symbols) > ENOUGH && symbols < budget {
+        block.extend();
+        symbols += 1;
+    }
+    let packet = shape.chunk_bytes as f64 + PACKET_BYTES + PACKET_COST_BYTES;
+    let lacking = (block.failure(symbols) - ENOUGH).max(0.0);
+    (count + symbols) as f64 * packet + lacking * FAILURE_COST * shape.message_bytes as f64
+}
+
+/// Repair symbols that the bytes allow, below [`MAX_LOSSES`].
+fn budget(shape: Shape, channel: Channel) -> usize {
+    let count = shape.chunk_count();
+    let symbols = if shape.message_bytes <= SMALL_BYTES {
+        let share = 1.0 + SMALL_SHARE / channel.burst();
+        let bytes = shape.message_bytes as f64 * share / (1.0 - channel.loss.as_f64());
+        bytes / (shape.chunk_bytes as f64 + PACKET_BYTES) - count as f64
+    } else {
+        let loss = channel.mean.as_f64();
+        count as f64 * (loss / (1.0 - loss) + LARGE_SHARE / channel.burst())
+    };
+    // The clamp bounds the cast.
+    symbols.clamp(0.0, (MAX_LOSSES - 1) as f64) as usize
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Probability;
 
     const MS: Duration = Duration::from_millis(1);
+    const FAST: Duration = Duration::from_micros(70);
+
+    fn channel(percent: u32, mean_run: f64) -> Channel {
+        let loss = Probability::from_ppm(percent * 10_000);
+        Channel { loss, mean: loss, mean_run }
+    }
 
     fn auto_parity(count: usize, percent: u32, mean_run: f64, packet: Duration) -> usize {
-        let channel = Channel { loss: Probability::from_ppm(percent * 10_000), mean_run };
         let stakes = Stakes { round: 22 * MS, packet, behind: 0 };
-        auto(Shape { message_bytes: count * 1_112, chunk_bytes: 1_112 }, channel, stakes)
+        let shape = Shape { message_bytes: count * 1_112, chunk_bytes: 1_112 };
+        auto(shape, channel(percent, mean_run), stakes)
     }
 
-    // ARQ-REP-5
-    #[test]
-    fn independent_losses_are_binomial() {
-        let mut block = Block::new(0.1, 1.0);
-        (0..13).for_each(|_| block.extend());
-        // P[Bin(13, 0.1) > 4] and > 0, by an independent program.
-        assert!((block.failure(4) - 0.006_460).abs() < 1e-5, "{}", block.failure(4));
-        assert!((block.failure(0) - (1.0 - 0.9_f64.powi(13))).abs() < 1e-9);
-    }
-
-    #[test]
-    fn bursts_keep_the_share_of_loss() {
-        let mut block = Block::new(0.1, 5.0);
-        (0..60).for_each(|_| block.extend());
-        let chances = block.after_arrival.iter().zip(&block.after_loss).enumerate();
-        let mean: f64 = chances.map(|(lost, (a, l))| lost as f64 * (a + l)).sum();
-        assert!((mean - 6.0).abs() < 0.01, "{mean}");
-    }
-
+    // ARQ-REP-6
     #[test]
     fn parity_follows_loss_bursts_and_price() {
-        let fast = Duration::from_micros(70);
         // Nothing without loss; more with more of it, within the budget.
-        let by_loss = [1, 2, 5, 10, 25].map(|percent| auto_parity(9, percent, 1.0, fast));
-        assert_eq!(by_loss, [1, 2, 3, 4, 6]);
-        assert_eq!(auto_parity(9, 0, 1.0, fast), 0);
-        assert_eq!(auto_parity(57, 10, 1.0, fast), 8);
+        let by_loss = [1, 2, 5, 10, 25].map(|percent| auto_parity(9, percent, 1.0, FAST));
+        assert_eq!(by_loss, [1, 2, 3, 3, 6]);
+        assert_eq!(auto_parity(9, 0, 1.0, FAST), 0);
+        // The first symbols of a long message save nothing: enough of them do.
+        assert_eq!(auto_parity(57, 10, 1.0, FAST), 9);
+        assert_eq!(auto_parity(57, 14, 1.0, MS / 4), 12);
         // None for a single packet: it would double it.
-        assert_eq!(auto_parity(1, 10, 1.0, fast), 0);
+        assert_eq!(auto_parity(1, 10, 1.0, FAST), 0);
         // None against fades longer than a quarter of the block.
-        assert_eq!(auto_parity(9, 10, 3.0, fast), 0);
+        assert_eq!(auto_parity(9, 10, 3.0, FAST), 0);
         // None where the symbol takes as long as it saves.
         assert_eq!(auto_parity(9, 10, 1.0, 22 * MS), 0);
+    }
+
+    // ARQ-REP-7
+    #[test]
+    fn a_small_message_is_cut_so_that_its_protection_is_cheap() {
+        let cut = |bytes, percent, run| {
+            bytes_of_first_round(bytes, chunk_bytes(bytes, 1_112, channel(percent, run)), percent)
+        };
+        for percent in [9, 10, 11, 12] {
+            let (failure, share) = cut(10_000, percent, 1.0);
+            assert!(failure <= 0.02, "{percent} %: {failure}");
+            assert!(share <= 1.53, "{percent} %: {share}");
+        }
+        // Nothing to gain: no loss, bursts, one packet, a long message.
+        for (bytes, percent, run) in
+            [(10_000, 0, 1.0), (10_000, 10, 3.0), (1_000, 10, 1.0), (65_535, 10, 1.0)]
+        {
+            assert_eq!(chunk_bytes(bytes, 1_112, channel(percent, run)), 1_112, "{bytes} bytes");
+        }
+        // Never below the least chunk.
+        for bytes in 1_113..=SMALL_BYTES {
+            let chunk = chunk_bytes(bytes, 1_112, channel(10, 1.0));
+            assert!((512..=1_112).contains(&chunk), "{bytes} bytes: chunks of {chunk}");
+        }
+    }
+
+    /// The chance that a message is not complete at once, and its bytes on the wire per byte.
+    fn bytes_of_first_round(message_bytes: usize, chunk_bytes: usize, percent: u32) -> (f64, f64) {
+        let (shape, channel) = (Shape { message_bytes, chunk_bytes }, channel(percent, 1.0));
+        let stakes = Stakes { round: 22 * MS, packet: FAST, behind: 0 };
+        let (count, symbols) = (shape.chunk_count(), auto(shape, channel, stakes));
+        let bytes = (count + symbols) as f64 * (chunk_bytes as f64 + PACKET_BYTES);
+        (Block::of(count + symbols, channel).failure(symbols), bytes / message_bytes as f64)
     }
 
     #[test]

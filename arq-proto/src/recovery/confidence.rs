@@ -31,6 +31,12 @@ impl Confidence {
         Self { loss: loss.as_f64(), bulk }
     }
 
+    /// Whether it is all but impossible that every one of so many symbols is lost, by chance.
+    pub(crate) fn is_sure_of_one_of(self, symbols: usize) -> bool {
+        // Beyond the longest message the chance is zero anyway.
+        self.loss.powi(symbols.min(256) as i32) < DOUBT
+    }
+
     /// Symbols of which `needed` arrive with confidence; at most twice as many and three.
     pub(crate) fn symbols_for(self, needed: usize) -> usize {
         if self.bulk {

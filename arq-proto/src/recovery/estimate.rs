@@ -10,8 +10,9 @@ use crate::units::Probability;
 /// Packets over which the two averages reach back.
 const FAST: f64 = 32.0;
 const SLOW: f64 = 512.0;
-/// Assumed before anything was seen.
+/// Assumed before anything was seen, with the weight of so many packets.
 const PRIOR: f64 = 0.02;
+const PRIOR_PACKETS: f64 = 16.0;
 const MIN: f64 = 0.01;
 const MAX: f64 = 0.5;
 
@@ -20,6 +21,8 @@ const MAX: f64 = 0.5;
 pub(crate) struct LossEstimator {
     fast: f64,
     slow: f64,
+    /// Packets that the averages rest on, the assumed ones included, up to [`SLOW`].
+    known: f64,
     losses: f64,
     runs: f64,
     previous_lost: bool,
@@ -27,7 +30,14 @@ pub(crate) struct LossEstimator {
 
 impl Default for LossEstimator {
     fn default() -> Self {
-        Self { fast: PRIOR, slow: PRIOR, losses: 0.0, runs: 0.0, previous_lost: false }
+        Self {
+            fast: PRIOR,
+            slow: PRIOR,
+            known: PRIOR_PACKETS,
+            losses: 0.0,
+            runs: 0.0,
+            previous_lost: false,
+        }
     }
 }
 
@@ -35,8 +45,9 @@ impl LossEstimator {
     /// The fate of the next packet, in the order of sending as far as it is known.
     pub(crate) fn record(&mut self, lost: bool) {
         let sample = f64::from(u8::from(lost));
-        self.fast += (sample - self.fast) / FAST;
-        self.slow += (sample - self.slow) / SLOW;
+        self.known = (self.known + 1.0).min(SLOW);
+        self.fast += (sample - self.fast) / self.known.min(FAST);
+        self.slow += (sample - self.slow) / self.known;
         if lost {
             self.losses += 1.0;
             if !self.previous_lost {
@@ -55,17 +66,28 @@ impl LossEstimator {
     #[must_use]
     pub(crate) fn upper(&self) -> Probability {
         let mean = self.fast.max(self.slow);
-        let sigma = (mean * (1.0 - mean) / SLOW).sqrt();
-        Probability::from_f64((mean + sigma).clamp(MIN, MAX))
+        Probability::from_f64((mean + self.sigma(mean)).clamp(MIN, MAX))
     }
 
-    /// A calmer estimate, for what is sent ahead of any loss: half-way between the two averages if
-    /// the fast one is higher, and no least value. `None` before any loss.
+    /// A calmer estimate, for what is sent ahead of any loss: a quarter of the way from the slow
+    /// average to the fast one if that is higher, and no least value. As if one packet more had been
+    /// lost (Laplace's rule): the first messages of a connection must not pay for what is not known
+    /// yet, and after some three hundred packets that arrived it is forgotten.
     #[must_use]
-    pub(crate) fn calm(&self) -> Option<Probability> {
-        let mean = (self.fast.max(self.slow) + self.slow) / 2.0;
-        let sigma = (mean * (1.0 - mean) / SLOW).sqrt();
-        (self.runs > 0.0).then(|| Probability::from_f64((mean + sigma).min(MAX)))
+    pub(crate) fn calm(&self) -> Probability {
+        let mean = self.slow + (self.fast - self.slow).max(0.0) / 4.0 + 1.0 / self.known;
+        Probability::from_f64((mean + self.sigma(mean)).min(MAX))
+    }
+
+    /// The slow average alone: what to expect of many packets.
+    #[must_use]
+    pub(crate) fn mean(&self) -> Probability {
+        Probability::from_f64(self.slow.min(MAX))
+    }
+
+    /// The standard error of a share.
+    fn sigma(&self, mean: f64) -> f64 {
+        (mean * (1.0 - mean) / self.known).sqrt()
     }
 
     /// Mean number of packets lost in a row; 1 before any loss.
@@ -87,14 +109,30 @@ mod tests {
     #[test]
     fn the_calm_estimate_forgets_and_does_not_jump() {
         let mut estimate = LossEstimator::default();
-        assert_eq!(estimate.calm(), None);
         (0..5_000).for_each(|n| estimate.record(n % 10 == 0));
-        let before = estimate.calm().unwrap().as_f64();
+        let before = estimate.calm().as_f64();
         (0..8).for_each(|_| estimate.record(true));
-        let (calm, upper) = (estimate.calm().unwrap().as_f64(), estimate.upper().as_f64());
+        let (calm, upper) = (estimate.calm().as_f64(), estimate.upper().as_f64());
         assert!(calm - before < 0.12 && upper - before > 0.15, "{before} {calm} {upper}");
         (0..5_000).for_each(|_| estimate.record(false));
-        assert!(estimate.calm().unwrap() < Probability::from_f64(0.001));
+        assert!(estimate.calm() < Probability::from_f64(0.005));
+    }
+
+    // ARQ-REP-6
+    #[test]
+    fn who_knows_nothing_expects_loss_for_some_three_hundred_packets() {
+        let mut estimate = LossEstimator::default();
+        assert!((0.1..0.2).contains(&estimate.calm().as_f64()), "{}", estimate.calm());
+        let mut packets = 0;
+        while estimate.calm() > Probability::from_f64(0.008) {
+            estimate.record(false);
+            packets += 1;
+        }
+        assert!((200..400).contains(&packets), "{packets}");
+        // What is lost early counts at once.
+        let mut estimate = LossEstimator::default();
+        (0..40).for_each(|n| estimate.record(n % 10 == 5));
+        assert!((0.07..0.11).contains(&estimate.mean().as_f64()), "{}", estimate.mean());
     }
 
     // ARQ-LOS-3

@@ -13,9 +13,12 @@ use super::rtt::RttEstimator;
 
 /// The packet threshold of a path that has not been seen to reorder (RFC 9002 §6.1.1).
 const MIN_PACKET_THRESHOLD: u64 = 3;
-/// Beyond this distance only time tells.
+/// On a path that reorders by more than this, only time tells: the distance then grows with the rate.
 const MAX_PACKET_THRESHOLD: u64 = 64;
-/// Loss events after which what was learnt about reordering is forgotten (RFC 8985 §6.2.4).
+/// The reordering window is at most so many smoothed round trips. RFC 8985 has one; see
+/// [`LossDetector::reordering_window`] for why it is not enough.
+const MAX_WINDOW_ROUND_TRIPS: u32 = 3;
+/// Rounds with losses after which what was learnt about reordering is forgotten (RFC 8985 §6.2.4).
 const REORDERING_MEMORY: u32 = 16;
 
 /// The verdict on one packet.
@@ -33,6 +36,8 @@ pub(crate) struct LossDetector {
     packet_threshold: u64,
     reordering: Duration,
     memory: u32,
+    /// When the memory fades next.
+    round_ends: Option<Instant>,
     granularity: Duration,
 }
 
@@ -44,6 +49,7 @@ impl LossDetector {
             packet_threshold: MIN_PACKET_THRESHOLD,
             reordering: Duration::ZERO,
             memory: 0,
+            round_ends: None,
             granularity,
         }
     }
@@ -69,23 +75,29 @@ impl LossDetector {
     }
 
     /// How much later than expected an acknowledgement may come: an eighth of the round trip, or
-    /// what was seen, but at most one more round trip.
+    /// what was seen, but at most three more round trips: where delays vary so much, the samples
+    /// come from the packets that were ahead, and the smoothed value is theirs.
     #[must_use]
     pub(crate) fn reordering_window(&self, rtt: &RttEstimator) -> Duration {
         let floor = (rtt.smoothed() / 8).max(self.granularity);
-        self.reordering.clamp(floor, rtt.smoothed().max(floor))
+        self.reordering.clamp(floor, (rtt.smoothed() * MAX_WINDOW_ROUND_TRIPS).max(floor))
     }
 
     /// A packet that was declared lost has been acknowledged: `distance` below the largest one
     /// acknowledged when it was given up, `late` after a round trip from its sending.
     pub(crate) fn on_spurious_loss(&mut self, distance: u64, late: Duration) {
-        self.packet_threshold = self.packet_threshold.max(distance + 1).min(MAX_PACKET_THRESHOLD);
+        let seen = if distance < MAX_PACKET_THRESHOLD { distance + 1 } else { u64::MAX };
+        self.packet_threshold = self.packet_threshold.max(seen);
         self.reordering = self.reordering.max(late * 5 / 4);
         self.memory = REORDERING_MEMORY;
     }
 
-    /// Packets were declared lost: the memory of reordering fades.
-    pub(crate) fn on_loss_event(&mut self) {
+    /// Packets were declared lost: the memory of reordering fades, once in a round trip.
+    pub(crate) fn on_loss_event(&mut self, now: Instant, rtt: &RttEstimator) {
+        if self.round_ends.is_some_and(|end| now < end) {
+            return;
+        }
+        self.round_ends = Some(now + rtt.smoothed());
         self.memory = self.memory.saturating_sub(1);
         if self.memory == 0 {
             self.packet_threshold = MIN_PACKET_THRESHOLD;
@@ -139,14 +151,19 @@ mod tests {
 
     // ARQ-LOS-2
     #[test]
-    fn reordering_is_forgotten() {
-        let mut detector = LossDetector::new(MS);
+    fn reordering_is_forgotten_after_rounds_not_losses() {
+        let (t0, rtt, fresh) = (t0(), rtt(16), LossDetector::new(MS));
+        let mut detector = fresh;
         detector.on_spurious_loss(1_000, 500 * MS);
-        assert_eq!(detector.packet_threshold, MAX_PACKET_THRESHOLD);
-        assert_eq!(detector.reordering_window(&rtt(16)), 16 * MS, "at most one round trip");
-        for _ in 0..REORDERING_MEMORY {
-            detector.on_loss_event();
+        assert_eq!(detector.reordering_window(&rtt), 48 * MS, "at most three round trips");
+        let judged = |detector: &LossDetector| detector.judge(t0, t0, 1_000_000, &rtt);
+        for round in 0..REORDERING_MEMORY {
+            assert_eq!(judged(&detector), Verdict::LostAt(t0 + 64 * MS), "only time tells");
+            for loss in 0..100 {
+                detector.on_loss_event(t0 + round * 16 * MS + loss * MS / 100, &rtt);
+            }
         }
-        assert_eq!(detector, LossDetector::new(MS));
+        assert_eq!(judged(&detector), Verdict::Lost);
+        assert_eq!(detector.reordering_window(&rtt), fresh.reordering_window(&rtt));
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     config::Config,
     congestion::{self, AckSample, Controller, LossCause, LossSample, SentSample},
     error::Violation,
-    fec::policy::{Channel, Stakes},
+    fec::{channel::Channel, policy::Stakes},
     pacing::Pacer,
     sent::{Content, Contents, Fate, SentLedger, SentPacket},
     stats::Stats,
@@ -35,6 +35,9 @@ const RESET_MEMORY_PACKETS: u64 = 1 << 16;
 /// message, but not all of a large window. When the silence is a queue and not a loss, repeating
 /// everything would feed it.
 const PACKETS_PER_PROBE: u32 = 64;
+
+/// Probes in a row that ask before they repair, where the answer may be all that is lost.
+const ASKING_PROBES: u32 = 2;
 
 /// Contents of the packets whose fate has become known, in the order of sending.
 #[derive(Debug, Default)]
@@ -65,6 +68,9 @@ pub(crate) struct Recovery {
     packets_spuriously_lost: u64,
     /// When something was last heard from the peer.
     heard_at: Instant,
+    /// Length of packets whose fate is final, and whether they were lost, in the order of sending.
+    pub(crate) settled: Vec<(u32, bool)>,
+    mtu: u16,
     /// A probe must leave although there may be nothing to repair.
     pub(crate) probe_due: bool,
     /// What was last sent was all there was to send.
@@ -92,6 +98,8 @@ impl Recovery {
             packets_lost: 0,
             packets_spuriously_lost: 0,
             heard_at: now,
+            settled: Vec::new(),
+            mtu,
             probe_due: false,
             app_limited: true,
         }
@@ -141,7 +149,9 @@ impl Recovery {
     /// When the pacer lets the next packet leave; `None` is now.
     pub(crate) fn pacing_delay(&mut self, now: Instant) -> Option<Instant> {
         let rate = self.pacing_rate();
-        self.pacer.delay_until(now, rate)
+        // Who sets a largest rate does not want bursts above it.
+        let burst = self.max_rate.map_or_else(|| self.controller.burst(), |_| 0);
+        self.pacer.delay_until(now, rate, burst)
     }
 
     /// Bytes per second.
@@ -270,7 +280,10 @@ impl Recovery {
         self.packets_spuriously_lost += 1;
         let distance = self.largest_acked.map_or(0, |largest| largest.0.saturating_sub(number));
         let late = now.saturating_duration_since(sent_at).saturating_sub(self.rtt.conservative());
-        self.detector.on_spurious_loss(distance, late);
+        // What nothing overtook was late with all the others: a longer delay, no reordering.
+        if distance > 0 {
+            self.detector.on_spurious_loss(distance, late);
+        }
         self.controller.on_spurious_loss();
     }
 
@@ -293,14 +306,28 @@ impl Recovery {
             }
         }
         if !lost.is_empty() {
-            self.detector.on_loss_event();
+            self.detector.on_loss_event(now, &self.rtt);
             self.declare_lost(now, &lost, LossCause::Gap, out);
         }
     }
 
     /// The tail was silent: everything in flight counts as lost and is repaired, not one or two
     /// packets of it. In a fade of the radio all of it is gone.
-    pub(crate) fn on_pto(&mut self, now: Instant, reverse: Probability, out: &mut Outcome) {
+    ///
+    /// `enough`: so much is in flight that an answer is lost, rather than all of it. Then the first
+    /// probes just ask, unless losses come in bursts.
+    pub(crate) fn on_pto(
+        &mut self,
+        now: Instant,
+        reverse: Probability,
+        enough: bool,
+        out: &mut Outcome,
+    ) {
+        if enough && self.pto_count < ASKING_PROBES && !self.channel().is_bursty() {
+            self.pto_count += 1;
+            self.probe_due = true;
+            return;
+        }
         let lost: Vec<u64> = self.ledger.in_flight().map(|(number, _)| number).collect();
         self.declare_lost(now, &lost, LossCause::Timeout, out);
         self.pto_count += 1;
@@ -331,13 +358,17 @@ impl Recovery {
     fn prune(&mut self, now: Instant) {
         // An acknowledgement later than this is not waited for.
         let settled_before = now.checked_sub(self.rtt.conservative() * 2);
-        let loss = &mut self.loss;
-        self.ledger.prune(now, settled_before, |lost| loss.record(lost));
+        let (loss, settled) = (&mut self.loss, &mut self.settled);
+        self.ledger.prune(now, settled_before, |bytes, lost| {
+            loss.record(lost);
+            settled.push((bytes, lost));
+        });
     }
 
-    /// What the path does to packets; `None` if it has not lost any.
-    pub(crate) fn channel(&self) -> Option<Channel> {
-        self.loss.calm().map(|loss| Channel { loss, mean_run: self.loss.mean_run() })
+    /// What the path does to packets.
+    pub(crate) fn channel(&self) -> Channel {
+        let (loss, mean) = (self.loss.calm(), self.loss.mean());
+        Channel { loss, mean, mean_run: self.loss.mean_run() }
     }
 
     /// What a repair symbol sent ahead saves and costs, with `behind` messages waiting.
@@ -368,6 +399,23 @@ impl Recovery {
         pto::base(&self.rtt, self.granularity)
     }
 
+    /// Probe time-outs since the last acknowledgement.
+    pub(crate) fn time_outs(&self) -> u32 {
+        self.pto_count
+    }
+
+    pub(crate) fn largest_acked(&self) -> Option<PacketNumber> {
+        self.largest_acked
+    }
+
+    /// Packets now have up to `mtu` bytes.
+    pub(crate) fn set_mtu(&mut self, mtu: u16) {
+        if std::mem::replace(&mut self.mtu, mtu) != mtu {
+            self.pacer.set_mtu(mtu);
+            self.controller.on_mtu(mtu);
+        }
+    }
+
     /// The path changed: keep the ledger, forget what was learnt about the old path.
     pub(crate) fn on_path_change(&mut self) {
         self.rtt.reset();
@@ -380,6 +428,7 @@ impl Recovery {
     /// Nothing sent before matters any more.
     pub(crate) fn forget_all(&mut self) {
         self.ledger.clear();
+        self.settled.clear();
         self.loss_deadline = None;
     }
 
@@ -387,6 +436,7 @@ impl Recovery {
         if self.rtt.is_measured() {
             stats.srtt = self.rtt.smoothed();
             stats.min_rtt = self.rtt.min();
+            stats.rtt_variation = self.rtt.variation();
         }
         stats.packets_lost = self.packets_lost;
         stats.packets_spuriously_lost = self.packets_spuriously_lost;

@@ -24,6 +24,10 @@ use crate::{
     },
 };
 
+/// A best-effort lane that has brought nothing for so long, and for its hold time, will not complete
+/// what is incomplete: a message leaves its sender as one train.
+const ABANDON_AFTER: Duration = Duration::from_secs(1);
+
 /// What a packet brought of a message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Symbol<'a> {
@@ -89,6 +93,8 @@ pub(crate) struct RecvLane {
     hold: Duration,
     /// When complete messages began to wait for an incomplete one before them.
     waiting_since: Option<Instant>,
+    /// Best effort: the last symbol that was kept.
+    touched_at: Option<Instant>,
     /// Chunks that were computed from repair symbols.
     recovered: u64,
 }
@@ -117,6 +123,7 @@ impl RecvLane {
             limit,
             hold: Duration::ZERO,
             waiting_since: None,
+            touched_at: None,
             recovered: 0,
         }
     }
@@ -131,11 +138,11 @@ impl RecvLane {
         if chunk.seq != self.next {
             return chunk.seq < self.next;
         }
-        let missing = match self.slots.front() {
-            Some(Slot::Partial(reassembly)) => reassembly.first_missing(),
+        let there = match self.slots.front() {
+            Some(Slot::Partial(reassembly)) => reassembly.bytes_in_order(),
             Some(Slot::Empty | Slot::Complete(_)) | None => 0,
         };
-        chunk.index <= missing
+        chunk.index * chunk.chunk_bytes <= there
     }
 
     /// Takes a symbol.
@@ -168,6 +175,7 @@ impl RecvLane {
             None => return Ok(Received::Duplicate),
             Some(recovered) => self.recovered += u64::from(recovered),
         }
+        self.touched_at = (!self.reliable).then_some(now);
         self.release(now);
         Ok(Received::Stored)
     }
@@ -273,9 +281,14 @@ impl RecvLane {
         had_none && !self.ready.is_empty()
     }
 
-    /// When the wait for an incomplete message ends.
+    /// When the wait for an incomplete message ends: for the sake of those behind it, or because
+    /// the lane has fallen silent.
     pub(crate) fn hold_deadline(&self) -> Option<Instant> {
-        self.waiting_since.map(|since| since + self.hold)
+        if let Some(since) = self.waiting_since {
+            return Some(since + self.hold);
+        }
+        let touched_at = self.touched_at.filter(|_| !self.slots.is_empty())?;
+        Some(touched_at + self.hold + ABANDON_AFTER)
     }
 
     /// Ends the wait if it is time. Tells whether a message became readable.
@@ -285,9 +298,13 @@ impl RecvLane {
         }
         let had_none = self.ready.is_empty();
         self.waiting_since = None;
-        if let Some(seq) = self.first_complete() {
-            self.skip_to(seq);
-            self.release(now);
+        match self.first_complete() {
+            Some(seq) => {
+                self.skip_to(seq);
+                self.release(now);
+            }
+            // Nothing waits behind them, and nothing more comes.
+            None => self.skip_to(self.next + self.slots.len() as u64),
         }
         had_none && !self.ready.is_empty()
     }
@@ -468,6 +485,26 @@ mod tests {
         on_chunk(&mut lane, t0 + 80 * MS, &whole(5, b"f")).unwrap();
         assert!(lane.on_forget(t0 + 81 * MS, 5) || !lane.ready.is_empty());
         assert_eq!(taken(&mut lane), ["d", "f"]);
+    }
+
+    // ARQ-BEF-4
+    #[test]
+    fn incomplete_messages_of_a_silent_lane_are_given_up() {
+        for hold in [Duration::ZERO, 500 * MS] {
+            let (t0, mut lane) = (t0(), lane(Reliability::BestEffort));
+            lane.set_hold(hold);
+            on_chunk(&mut lane, t0, &piece(0, &LONG, 1_000, 0)).unwrap();
+            on_chunk(&mut lane, t0 + 900 * MS, &piece(0, &LONG, 1_000, 1)).unwrap();
+            let end = t0 + 900 * MS + hold + ABANDON_AFTER;
+            assert_eq!(lane.hold_deadline(), Some(end));
+            assert!(!lane.on_hold_deadline(end - MS) && lane.held() > 2_000);
+            assert!(!lane.on_hold_deadline(end), "there is nothing to read");
+            assert_eq!((lane.held(), lane.hold_deadline()), (0, None));
+            assert_eq!(on_chunk(&mut lane, end, &whole(1, b"b")), Ok(Received::Readable));
+        }
+        let (t0, mut reliable) = (t0(), lane(Reliability::Reliable));
+        on_chunk(&mut reliable, t0, &piece(0, &LONG, 1_000, 0)).unwrap();
+        assert_eq!(reliable.hold_deadline(), None);
     }
 
     // ARQ-GBN-1

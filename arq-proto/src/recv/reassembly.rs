@@ -5,6 +5,9 @@
 //! Both are received straight into the message's buffer: a repair symbol waits in the place of a
 //! chunk that is missing, of which there is always one left while the symbol is of any use. So a
 //! message takes the same memory whatever arrives, and decoding copies nothing.
+//!
+//! When the path carries less than before, the sender cuts the message anew, into smaller chunks. What
+//! is there stays there; a chunk of an earlier cut, which comes late, is worth the bytes that it has.
 
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -12,7 +15,7 @@ use smallvec::SmallVec;
 use crate::{
     error::Violation,
     fec,
-    send::message::lowest_bits,
+    send::message::{covered, lowest_bits},
     wire::frame::{ChunkFrame, RepairFrame, Shape},
 };
 
@@ -40,11 +43,7 @@ impl Reassembly {
     /// credit first.
     #[must_use]
     pub fn new(shape: Shape) -> Self {
-        let bytes = if shape.is_codable() {
-            shape.chunk_count() * shape.chunk_bytes
-        } else {
-            shape.message_bytes
-        };
+        let bytes = buffer_bytes(shape);
         Self { buffer: vec![0; bytes], shape, arrived: 0, held: SmallVec::new(), recovered: 0 }
     }
 
@@ -53,17 +52,31 @@ impl Reassembly {
     /// # Errors
     /// The chunk gives the message another shape than what came first.
     pub fn insert(&mut self, chunk: &ChunkFrame<'_>) -> Result<bool, Violation> {
-        self.check_shape(chunk.shape())?;
-        let bit = 1_u128 << chunk.index;
+        if self.check_shape(chunk.shape())? == Cut::Current {
+            return Ok(self.place(chunk.index, chunk.data));
+        }
+        let start = chunk.index * chunk.chunk_bytes;
+        let mut new = false;
+        for index in fec::bits(covered(self.shape, chunk.shape(), 1 << chunk.index)) {
+            let first = index * self.shape.chunk_bytes;
+            let last = self.shape.message_bytes.min(first + self.shape.chunk_bytes);
+            new |= self.place(index, &chunk.data[first - start..last - start]);
+        }
+        Ok(new)
+    }
+
+    /// A chunk of the cut that holds; `false` when it was there already.
+    fn place(&mut self, index: usize, data: &[u8]) -> bool {
+        let bit = 1_u128 << index;
         if self.arrived & bit != 0 {
-            return Ok(false);
+            return false;
         }
         self.arrived |= bit;
-        self.vacate(chunk.index);
-        let start = chunk.index * self.shape.chunk_bytes;
-        self.buffer[start..start + chunk.data.len()].copy_from_slice(chunk.data);
+        self.vacate(index);
+        let start = index * self.shape.chunk_bytes;
+        self.buffer[start..start + data.len()].copy_from_slice(data);
         self.decode_if_enough();
-        Ok(true)
+        true
     }
 
     /// Adds a repair symbol; `Ok(false)` when it was there already, or is not needed any more.
@@ -71,7 +84,9 @@ impl Reassembly {
     /// # Errors
     /// The symbol gives the message another shape than what came first.
     pub fn insert_repair(&mut self, repair: &RepairFrame<'_>) -> Result<bool, Violation> {
-        self.check_shape(repair.shape)?;
+        if self.check_shape(repair.shape)? == Cut::Earlier {
+            return Ok(false);
+        }
         // The frame was decoded: the index is below 128.
         let symbol = repair.index as u8;
         if self.held.iter().any(|held| held.symbol == symbol) {
@@ -85,12 +100,28 @@ impl Reassembly {
         Ok(true)
     }
 
-    fn check_shape(&self, shape: Shape) -> Result<(), Violation> {
-        if shape == self.shape {
-            Ok(())
-        } else {
-            Err(Violation::MessageShape)
+    /// Which cut a symbol belongs to. A later one, which has smaller chunks, takes effect.
+    fn check_shape(&mut self, shape: Shape) -> Result<Cut, Violation> {
+        if shape.message_bytes != self.shape.message_bytes {
+            return Err(Violation::MessageShape);
         }
+        if shape.chunk_bytes > self.shape.chunk_bytes {
+            return Ok(Cut::Earlier);
+        }
+        if shape.chunk_bytes < self.shape.chunk_bytes {
+            self.recut(shape);
+        }
+        Ok(Cut::Current)
+    }
+
+    /// Keeps the chunks that are there; the repair symbols are of no use any more.
+    fn recut(&mut self, shape: Shape) {
+        self.arrived = covered(shape, self.shape, self.arrived);
+        self.held.clear();
+        self.shape = shape;
+        // Behind the message there are zeros, whatever waited there.
+        self.buffer.truncate(shape.message_bytes);
+        self.buffer.resize(buffer_bytes(shape), 0);
     }
 
     /// The place of a chunk that has not arrived, in which nothing waits.
@@ -134,6 +165,12 @@ impl Reassembly {
         self.arrived.trailing_ones() as usize
     }
 
+    /// Bytes in front of the first chunk that is missing.
+    #[must_use]
+    pub fn bytes_in_order(&self) -> usize {
+        (self.first_missing() * self.shape.chunk_bytes).min(self.shape.message_bytes)
+    }
+
     /// Whether every chunk is there.
     #[must_use]
     pub fn is_complete(&self) -> bool {
@@ -158,6 +195,24 @@ impl Reassembly {
         debug_assert!(self.is_complete());
         self.buffer.truncate(self.shape.message_bytes);
         self.buffer.into()
+    }
+}
+
+/// Which way of cutting a message a symbol belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    /// The one that holds.
+    Current,
+    /// One with larger chunks.
+    Earlier,
+}
+
+/// Room for the chunks, padded to whole ones if repair symbols may come.
+fn buffer_bytes(shape: Shape) -> usize {
+    if shape.is_codable() {
+        shape.chunk_count() * shape.chunk_bytes
+    } else {
+        shape.message_bytes
     }
 }
 
@@ -246,12 +301,74 @@ mod tests {
         }
     }
 
+    proptest! {
+        /// Chunks and repair symbols of several cuts, mixed: the message is right, and with all chunks
+        /// of the last cut it is there.
+        // ARQ-MSG-6
+        #[test]
+        fn a_message_may_be_cut_anew_on_its_way(
+            len in 3_000..=MAX_MESSAGE_BYTES,
+            sizes in prop::collection::vec(512_usize..9_000, 2..4),
+            picks in prop::collection::vec((any::<u8>(), any::<u8>()), 0..400),
+        ) {
+            let message: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
+            let shapes: Vec<Shape> = sizes
+                .iter()
+                .map(|&size| chunk(&message, len.div_ceil(len.div_ceil(size)).max(512), 0).shape())
+                .collect();
+            let mut reassembly = Reassembly::new(shapes[0]);
+            let insert = |reassembly: &mut Reassembly, shape: Shape, pick: u8| {
+                let index = usize::from(pick & 127);
+                if pick >= 128 && shape.is_codable() {
+                    let mut data = Vec::new();
+                    fec::encode(&message, shape.chunk_bytes, index, &mut data);
+                    let lane = LaneId::all().next().unwrap();
+                    let repair = RepairFrame { lane, seq: 0, shape, index, data: &data };
+                    reassembly.insert_repair(&repair).unwrap();
+                } else {
+                    let index = index % shape.chunk_count();
+                    reassembly.insert(&chunk(&message, shape.chunk_bytes, index)).unwrap();
+                }
+            };
+            for (which, pick) in picks {
+                let shape = shapes[usize::from(which) % shapes.len()];
+                insert(&mut reassembly, shape, pick);
+                if reassembly.is_complete() {
+                    break;
+                }
+            }
+            let last = *shapes.iter().min_by_key(|shape| shape.chunk_bytes).unwrap();
+            for index in 0..last.chunk_count() {
+                if !reassembly.is_complete() {
+                    insert(&mut reassembly, last, index as u8);
+                }
+            }
+            prop_assert!(reassembly.is_complete());
+            prop_assert_eq!(&reassembly.into_message()[..], &message[..]);
+        }
+    }
+
+    // ARQ-MSG-6
+    #[test]
+    fn what_is_there_survives_a_cut() {
+        let message: Vec<u8> = (0..9_000).map(|n| (n % 251) as u8).collect();
+        let mut reassembly = Reassembly::new(chunk(&message, 3_000, 0).shape());
+        assert_eq!(reassembly.insert(&chunk(&message, 3_000, 0)), Ok(true));
+        assert_eq!(reassembly.insert(&chunk(&message, 1_000, 2)), Ok(false), "there already");
+        assert_eq!(reassembly.insert(&chunk(&message, 1_000, 3)), Ok(true));
+        assert_eq!(reassembly.bytes_in_order(), 4_000);
+        assert_eq!(reassembly.insert(&chunk(&message, 3_000, 2)), Ok(true), "late, but of use");
+        assert_eq!(reassembly.insert(&chunk(&message, 3_000, 2)), Ok(false));
+        assert_eq!(reassembly.insert(&chunk(&message, 1_000, 4)), Ok(true));
+        assert_eq!(reassembly.insert(&chunk(&message, 9_000, 0)), Ok(true), "all of it");
+        assert_eq!(&reassembly.into_message()[..], &message[..]);
+    }
+
     // ARQ-MSG-4
     #[test]
     fn chunks_that_disagree_are_refused() {
         let message = [1; 2_000];
         let mut reassembly = Reassembly::new(chunk(&message, 1_000, 0).shape());
-        assert_eq!(reassembly.insert(&chunk(&message, 600, 0)), Err(Violation::MessageShape));
         let other = chunk(&message[..1_999], 1_000, 0);
         assert_eq!(reassembly.insert(&other), Err(Violation::MessageShape));
         let (lane, shape) = (other.lane, other.shape());

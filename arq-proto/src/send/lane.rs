@@ -73,10 +73,21 @@ pub(crate) enum Readiness {
     Nothing,
 }
 
+/// How long a chunk may be, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ChunkLimits {
+    /// Of messages that begin.
+    pub(crate) new: usize,
+    /// Of all: what fits a packet. Messages with longer ones are cut anew.
+    pub(crate) most: usize,
+}
+
 /// A symbol chosen to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SymbolRef {
     pub(crate) seq: MessageSeq,
+    /// How often the message had been cut anew.
+    pub(crate) cut: u8,
     pub(crate) symbol: Symbol,
     /// Bytes of its frame.
     pub(crate) frame_len: usize,
@@ -167,10 +178,10 @@ impl SendLane {
     }
 
     /// The next symbol to send: the oldest message first, so repairs go before new data. A message
-    /// that has not begun needs `connection_credit` and is cut to `max_chunk_bytes`.
+    /// that has not begun needs `connection_credit`.
     pub(crate) fn next_symbol(
         &mut self,
-        max_chunk_bytes: usize,
+        limits: ChunkLimits,
         connection_credit: u64,
     ) -> Option<SymbolRef> {
         if self.readiness(connection_credit) != Readiness::Ready {
@@ -179,10 +190,14 @@ impl SendLane {
         let (seq, offset) = (self.cursor, self.offset(self.cursor));
         let message = &mut self.messages[offset];
         if seq >= self.begin {
-            message.begin(max_chunk_bytes);
+            message.begin(limits.new);
+        } else if message.is_oversize(limits.most) {
+            let unsent = message.unsent_bytes();
+            message.recut(limits.most);
+            self.unsent_bytes = self.unsent_bytes - unsent + message.unsent_bytes();
         }
-        let symbol = message.next_symbol()?;
-        Some(SymbolRef { seq, symbol, frame_len: message.frame_len(seq, symbol) })
+        let (cut, symbol) = (message.cut(), message.next_symbol()?);
+        Some(SymbolRef { seq, cut, symbol, frame_len: message.frame_len(seq, symbol) })
     }
 
     fn may_begin(&self, offset: usize, connection_credit: u64) -> bool {
@@ -251,17 +266,17 @@ impl SendLane {
         (sent, cost)
     }
 
-    pub(crate) fn on_acked(&mut self, seq: MessageSeq, symbol: Symbol) {
+    pub(crate) fn on_acked(&mut self, seq: MessageSeq, cut: u8, symbol: Symbol) {
         if let Some(message) = self.message_mut(seq) {
-            message.on_acked(symbol);
+            message.on_acked(cut, symbol);
             self.drop_settled();
         }
     }
 
     /// A symbol was lost; [`repair`](Self::repair) follows when all that was lost at once is known.
-    pub(crate) fn on_lost(&mut self, seq: MessageSeq, symbol: Symbol) {
+    pub(crate) fn on_lost(&mut self, seq: MessageSeq, cut: u8, symbol: Symbol) {
         if let Some(message) = self.message_mut(seq) {
-            message.on_lost(symbol);
+            message.on_lost(cut, symbol);
             if !self.damaged.contains(&seq) {
                 self.damaged.push(seq);
             }
@@ -287,6 +302,27 @@ impl SendLane {
             }
         }
         any
+    }
+
+    /// Whether silence means, for every message under way, that the answer is lost; `None` if there
+    /// is no such message, or nothing is repaired.
+    pub(crate) fn has_enough_in_flight(&self, confidence: Confidence) -> Option<bool> {
+        if !self.is_reliable() && self.repair_for.is_none() {
+            return None;
+        }
+        let begun = self.messages.range(..self.offset(self.begin));
+        begun
+            .filter(|message| !message.is_delivered())
+            .map(|message| message.has_enough_in_flight(confidence))
+            .reduce(|all, enough| all && enough)
+    }
+
+    /// Bytes of the message that begins with the next symbol, if one does.
+    pub(crate) fn begins_next(&mut self, connection_credit: u64) -> Option<usize> {
+        if self.readiness(connection_credit) != Readiness::Ready || self.cursor < self.begin {
+            return None;
+        }
+        Some(self.messages[self.offset(self.cursor)].len())
     }
 
     /// Gives up best-effort messages whose time is over.

@@ -2,9 +2,12 @@
 
 //! What is still unsent, in flight or lost of one message: one bit a symbol.
 
+mod recut;
+
 use std::time::Instant;
 
 use bytes::Bytes;
+pub(crate) use recut::covered;
 use smallvec::{smallvec, SmallVec};
 
 use crate::{
@@ -35,6 +38,8 @@ pub(crate) struct Message {
     pub(crate) expires_at: Option<Instant>,
     /// Zero until the first chunk is sent: the size in force then holds for all of them.
     chunk_bytes: usize,
+    /// Chunk sizes of earlier cuts, the first one first.
+    earlier_cuts: SmallVec<[usize; 2]>,
     /// Chunks to be sent: new ones and lost ones.
     to_send: u128,
     /// Chunks to be sent again when `to_send` is done, and how often.
@@ -50,8 +55,14 @@ pub(crate) struct Message {
     repairs_sent: u8,
     repairs_in_flight: u128,
     repairs_acked: u128,
+    /// Chunks sent more than once, and repair symbols that were sent ahead of any loss: whatever is
+    /// in flight and is none of the former, or one of the latter, left in the first round.
+    sent_again: u128,
+    parity: u8,
 }
 
+/// Packets at the end of a flight of which no later acknowledgement tells (RFC 9002's threshold).
+const UNSETTLED: usize = 3;
 /// A deficit up to this is repaired by copies, which cost no coding.
 const MAX_COPIED: usize = 2;
 
@@ -73,6 +84,7 @@ impl Message {
             queued_at: now,
             expires_at,
             chunk_bytes: 0,
+            earlier_cuts: SmallVec::new(),
             to_send: 1,
             copies: 0,
             copy_rounds: 0,
@@ -84,6 +96,8 @@ impl Message {
             repairs_sent: 0,
             repairs_in_flight: 0,
             repairs_acked: 0,
+            sent_again: 0,
+            parity: 0,
         }
     }
 
@@ -100,13 +114,7 @@ impl Message {
     /// repeated until the first chunk has left.
     pub(crate) fn begin(&mut self, max_chunk_bytes: usize) {
         debug_assert_eq!(self.sent_once, 0);
-        let max = max_chunk_bytes.max(MIN_CHUNK_BYTES.into());
-        let count = self.len().div_ceil(max);
-        self.chunk_bytes = if count == 1 {
-            self.len()
-        } else {
-            self.len().div_ceil(count).max(MIN_CHUNK_BYTES.into())
-        };
+        self.chunk_bytes = chunk_bytes_for(self.len(), max_chunk_bytes);
         let count = self.chunk_count();
         debug_assert!(count <= MAX_CHUNKS);
         self.to_send = lowest_bits(count);
@@ -188,13 +196,18 @@ impl Message {
         self.in_flight |= bit;
         self.outstanding[index] = self.outstanding[index].saturating_add(1);
         if again {
+            self.sent_again |= bit;
             Sent::Again
         } else {
             Sent::New(self.chunk_len(index))
         }
     }
 
-    pub(crate) fn on_acked(&mut self, symbol: Symbol) {
+    /// A symbol arrived; `cut` is [`cut`](Self::cut) at its sending.
+    pub(crate) fn on_acked(&mut self, cut: u8, symbol: Symbol) {
+        if cut != self.cut() {
+            return self.on_earlier_acked(cut, symbol);
+        }
         if self.was_given_up(symbol) {
             // It has arrived after all: one symbol less is needed in its place.
             self.repairs_due = self.repairs_due.saturating_sub(1);
@@ -210,6 +223,10 @@ impl Message {
                 self.repairs_in_flight &= !self.repairs_acked;
             }
         }
+        self.stop_if_delivered();
+    }
+
+    fn stop_if_delivered(&mut self) {
         if self.is_delivered() {
             self.to_send = 0;
             self.copy_rounds = 0;
@@ -226,8 +243,11 @@ impl Message {
         }
     }
 
-    /// A transmission was lost.
-    pub(crate) fn on_lost(&mut self, symbol: Symbol) {
+    /// A transmission was lost. Those of an earlier cut are as good as lost since then.
+    pub(crate) fn on_lost(&mut self, cut: u8, symbol: Symbol) {
+        if cut != self.cut() {
+            return;
+        }
         match symbol {
             Symbol::Source(index) => self.forget_transmission(index.into()),
             Symbol::Repair(index) => self.repairs_in_flight &= !(1 << index),
@@ -260,6 +280,15 @@ impl Message {
         (chunks.count_ones() + repairs) as usize
     }
 
+    /// Those of them that belong to the first round.
+    fn expected_of_first_round(&self) -> usize {
+        let again = self.sent_again | self.to_send & self.sent_once;
+        let chunks = (self.in_flight | self.to_send) & !(self.acked | again);
+        let repairs = self.repairs_in_flight & lowest_bits(self.parity.into());
+        let due = self.repairs_due.min(self.parity.saturating_sub(self.repairs_sent));
+        (chunks.count_ones() + repairs.count_ones() + u32::from(due)) as usize
+    }
+
     /// Whether the sending of `symbol` ends the first round.
     pub(crate) fn is_last_of_first_round(&self, symbol: Symbol) -> bool {
         let Symbol::Source(index) = symbol else { return false };
@@ -281,6 +310,7 @@ impl Message {
         let wanted = (self.deficit() + parity).saturating_sub(self.expected());
         let left = MAX_REPAIR_SYMBOLS - usize::from(self.repairs_sent + self.repairs_due);
         self.repairs_due += wanted.min(left) as u8;
+        self.parity = self.repairs_sent + self.repairs_due;
     }
 
     /// After losses: sends again what is lost, as a plain ARQ does.
@@ -293,8 +323,16 @@ impl Message {
     /// After losses: sends as many symbols as make it likely that the message is completed.
     pub(crate) fn repair(&mut self, confidence: Confidence) {
         let deficit = self.deficit();
-        let (wanted, expected) = (confidence.symbols_for(deficit), self.expected());
-        if deficit == 0 || expected >= wanted {
+        let (mut needed, mut expected) = (deficit, self.expected());
+        // How many of the first round to send was decided already, and what became of them will be
+        // known in a moment, except of the last few.
+        let first = self.expected_of_first_round();
+        if first > UNSETTLED {
+            needed = needed.saturating_sub(first);
+            expected -= first;
+        }
+        let wanted = confidence.symbols_for(needed);
+        if needed == 0 || expected >= wanted {
             return;
         }
         let lost = self.lost();
@@ -309,10 +347,17 @@ impl Message {
         let left = MAX_REPAIR_SYMBOLS - usize::from(self.repairs_sent + self.repairs_due);
         let coded = (wanted - expected).min(left);
         self.repairs_due += coded as u8;
-        if expected + coded < deficit {
+        if expected + coded < needed {
             // All symbols of the code are used up.
             self.to_send |= lost;
         }
+    }
+
+    /// Whether silence about this message means that the answer is lost: nothing was heard of it, and
+    /// so many of its symbols are in flight that they cannot all be lost by chance.
+    pub(crate) fn has_enough_in_flight(&self, confidence: Confidence) -> bool {
+        let unheard = self.acked == 0 && self.repairs_acked == 0;
+        unheard && confidence.is_sure_of_one_of(self.expected())
     }
 
     pub(crate) fn is_sent(&self) -> bool {
@@ -342,6 +387,15 @@ impl Message {
     }
 }
 
+/// The chunk size that makes as few chunks as fit `max` bytes, all about equal.
+fn chunk_bytes_for(len: usize, max: usize) -> usize {
+    let least = usize::from(MIN_CHUNK_BYTES);
+    match len.div_ceil(max.max(least)) {
+        1 => len,
+        count => len.div_ceil(count).max(least),
+    }
+}
+
 /// A mask of the lowest `count` bits, `count <= 128`.
 pub(crate) const fn lowest_bits(count: usize) -> u128 {
     if count >= 128 {
@@ -352,194 +406,4 @@ pub(crate) const fn lowest_bits(count: usize) -> u128 {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::{wire::MAX_MESSAGE_BYTES, Probability};
-
-    fn message(len: usize, max_chunk: usize) -> Message {
-        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
-        let now = Instant::now();
-        let mut message = Message::new(Bytes::from(vec![7; len]), now, None);
-        message.begin(max_chunk);
-        message
-    }
-
-    fn confidence(percent: u32) -> Confidence {
-        Confidence::new(Probability::from_ppm(percent * 10_000), false)
-    }
-
-    /// Sends everything that is to be sent.
-    fn send_all(message: &mut Message) -> Vec<Symbol> {
-        std::iter::from_fn(|| {
-            let symbol = message.next_symbol()?;
-            message.on_sent(symbol);
-            Some(symbol)
-        })
-        .collect()
-    }
-
-    proptest! {
-        // ARQ-MSG-1
-        #[test]
-        fn chunks_cover_the_message(len in 1..=MAX_MESSAGE_BYTES, max_chunk in 512_usize..9_000) {
-            let mut message = message(len, max_chunk);
-            let mut covered = 0;
-            while let Some(Symbol::Source(index)) = message.next_symbol() {
-                let chunk_len = message.chunk_len(index.into());
-                prop_assert!(chunk_len <= max_chunk.max(len.min(512)));
-                prop_assert_eq!(message.on_sent(Symbol::Source(index)), Sent::New(chunk_len));
-                covered += chunk_len;
-            }
-            prop_assert_eq!(covered, len);
-            prop_assert!(message.is_sent_once() && message.unsent_bytes() == 0);
-        }
-
-        /// Whatever is lost and acknowledged, in whatever order: something is on its way or to be
-        /// sent until the receiver has enough, and then nothing more is sent.
-        // ARQ-REP-1
-        #[test]
-        fn a_message_is_repaired_until_it_can_be_completed(
-            len in 1..=MAX_MESSAGE_BYTES,
-            percent in 1_u32..50,
-            plainly in any::<bool>(),
-            fates in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..600),
-        ) {
-            let mut message = message(len, 1_100);
-            let mut in_flight = send_all(&mut message);
-            let mut fates = fates.into_iter();
-            while !message.is_delivered() {
-                prop_assert!(!in_flight.is_empty(), "nothing is on its way");
-                // In the end, everything arrives.
-                let (at, lost) = fates
-                    .next()
-                    .map_or((0, false), |(which, lost)| (which.index(in_flight.len()), lost));
-                let symbol = in_flight.remove(at);
-                if lost {
-                    message.on_lost(symbol);
-                    if plainly {
-                        message.repair_plainly();
-                    } else {
-                        message.repair(confidence(percent));
-                    }
-                } else {
-                    message.on_acked(symbol);
-                }
-                in_flight.extend(send_all(&mut message));
-            }
-            prop_assert_eq!(message.next_symbol(), None);
-        }
-    }
-
-    // ARQ-LOS-4, ARQ-LOS-5
-    #[test]
-    fn a_chunk_is_repeated_only_when_no_transmission_of_it_is_left() {
-        let mut message = message(1_000, 512);
-        let [first, second] = [Symbol::Source(0), Symbol::Source(1)];
-        assert_eq!(send_all(&mut message), [first, second]);
-        message.on_lost(first);
-        message.repair_plainly();
-        assert_eq!(message.next_symbol(), Some(first));
-        assert_eq!(message.on_sent(first), Sent::Again);
-        // A second copy, as a probe sends it.
-        message.on_sent(first);
-        message.on_lost(first);
-        message.repair_plainly();
-        assert_eq!(message.next_symbol(), None, "the other copy may arrive");
-        message.on_acked(first);
-        message.on_lost(first);
-        message.repair_plainly();
-        assert_eq!(message.next_symbol(), None, "it has arrived");
-        message.on_acked(second);
-        assert!(message.is_delivered());
-    }
-
-    // ARQ-REP-2, ARQ-REP-3
-    #[test]
-    fn small_deficits_are_copied_and_larger_ones_coded() {
-        let mut message = message(10_000, 1_112);
-        let sent = send_all(&mut message);
-        // One is lost, the rest has arrived: copies of it, one for each round.
-        sent[1..].iter().for_each(|&symbol| message.on_acked(symbol));
-        message.on_lost(sent[0]);
-        message.repair(confidence(10));
-        assert_eq!(send_all(&mut message), [sent[0]; 2]);
-        message.on_acked(sent[0]);
-        assert!(message.is_delivered());
-
-        // Three are lost, six have arrived: five symbols, of which three arrive in 99 of 100 cases.
-        let mut message = self::message(10_000, 1_112);
-        let sent = send_all(&mut message);
-        sent[3..].iter().for_each(|&symbol| message.on_acked(symbol));
-        sent[..3].iter().for_each(|&symbol| message.on_lost(symbol));
-        message.repair(confidence(10));
-        let repairs = send_all(&mut message);
-        assert_eq!(repairs, [0, 1, 2, 3, 4].map(Symbol::Repair));
-        // One more loss changes nothing: enough are still on their way, with what is known now.
-        message.on_acked(repairs[0]);
-        message.on_acked(repairs[1]);
-        message.on_lost(repairs[2]);
-        message.repair(confidence(10));
-        assert_eq!(send_all(&mut message), []);
-        message.on_acked(repairs[3]);
-        assert!(message.is_delivered());
-    }
-
-    // ARQ-REP-5
-    #[test]
-    fn parity_follows_the_chunks_and_covers_what_is_lost_of_them() {
-        let mut message = message(10_000, 1_112);
-        let sent = send_all(&mut message);
-        message.protect(4);
-        let parity = send_all(&mut message);
-        assert_eq!(parity, [0, 1, 2, 3].map(Symbol::Repair));
-        // Two are lost: enough is on its way.
-        sent[..2].iter().for_each(|&symbol| message.on_lost(symbol));
-        sent[2..].iter().for_each(|&symbol| message.on_acked(symbol));
-        message.repair(confidence(10));
-        assert_eq!(message.next_symbol(), None);
-        parity[..2].iter().for_each(|&symbol| message.on_acked(symbol));
-        assert!(message.is_delivered());
-    }
-
-    // ARQ-REP-5
-    #[test]
-    fn a_message_of_one_chunk_is_doubled_instead() {
-        let mut message = message(300, 1_112);
-        assert!(message.is_last_of_first_round(Symbol::Source(0)));
-        assert_eq!(send_all(&mut message), [Symbol::Source(0)]);
-        message.protect(1);
-        assert_eq!(send_all(&mut message), [Symbol::Source(0)]);
-        message.on_lost(Symbol::Source(0));
-        message.repair_plainly();
-        assert_eq!(message.next_symbol(), None, "the copy may arrive");
-    }
-
-    // ARQ-LOS-5
-    #[test]
-    fn a_loss_that_was_none_takes_its_repair_back() {
-        let mut message = message(10_000, 1_112);
-        let sent = send_all(&mut message);
-        sent.iter().for_each(|&symbol| message.on_lost(symbol));
-        message.repair(Confidence::new(Probability::ZERO, true));
-        sent[..4].iter().for_each(|&symbol| message.on_acked(symbol));
-        assert_eq!(send_all(&mut message).len(), 5, "nine chunks, four of them were late");
-    }
-
-    // ARQ-REP-3
-    #[test]
-    fn the_last_repair_symbol_is_followed_by_copies() {
-        let mut message = message(10_000, 1_112);
-        let mut sent = send_all(&mut message);
-        for _ in 0..40 {
-            for symbol in std::mem::take(&mut sent) {
-                message.on_lost(symbol);
-            }
-            message.repair(confidence(10));
-            sent = send_all(&mut message);
-            assert!(sent.len() >= 9, "{sent:?}");
-        }
-        assert!(sent.iter().all(|symbol| matches!(symbol, Symbol::Source(_))));
-    }
-}
+mod tests;

@@ -370,6 +370,7 @@ mod tests {
                 connection_window_bytes: 2 << 20,
                 hold: Duration::from_millis(3),
                 repair: true,
+                recut: true,
                 app: Bytes::from_static(b"x"),
             },
         };

@@ -23,6 +23,7 @@ const CONNECTION_WINDOW: u64 = 3;
 const HOLD: u64 = 4;
 const APP: u64 = 5;
 const REPAIR: u64 = 6;
+const RECUT: u64 = 7;
 
 /// Credits and times above these are not credible: 2^40 bytes, one hour.
 const MAX_WINDOW_BYTES: u64 = 1 << 40;
@@ -41,6 +42,8 @@ pub struct Params {
     pub hold: Duration,
     /// Whether this side takes repair symbols.
     pub repair: bool,
+    /// Whether this side takes a message that is cut anew, into smaller chunks, on its way.
+    pub recut: bool,
     /// Opaque bytes of the application, at most [`MAX_APP_PARAMS_BYTES`].
     pub app: Bytes,
 }
@@ -62,9 +65,11 @@ impl Params {
         put_varint(out, APP);
         put_varint(out, self.app.len() as u64);
         out.extend_from_slice(&self.app);
-        if self.repair {
-            put_varint(out, REPAIR);
-            put_varint(out, 0);
+        for (id, named) in [(REPAIR, self.repair), (RECUT, self.recut)] {
+            if named {
+                put_varint(out, id);
+                put_varint(out, 0);
+            }
         }
     }
 
@@ -76,6 +81,7 @@ impl Params {
             connection_window_bytes: 0,
             hold: Duration::ZERO,
             repair: false,
+            recut: false,
             app: Bytes::new(),
         };
         let mut reader = Reader::new(bytes);
@@ -105,6 +111,7 @@ impl Params {
                 }
                 // Its presence says it; what later versions may add to it is skipped.
                 REPAIR => params.repair = true,
+                RECUT => params.recut = true,
                 APP => {
                     let len = value.remaining();
                     if len > MAX_APP_PARAMS_BYTES {
@@ -134,6 +141,7 @@ mod tests {
             connection_window_bytes: 8 << 20,
             hold: Duration::from_millis(50),
             repair: true,
+            recut: true,
             app: Bytes::from_static(b"\x01"),
         }
     }
@@ -149,12 +157,15 @@ mod tests {
         assert_eq!(Params::decode(&out), Ok(sample()));
     }
 
-    // ARQ-FEC-4
+    // ARQ-FEC-4, ARQ-MSG-6
     #[test]
-    fn who_does_not_say_so_takes_no_repair_symbols() {
-        let mut out = Vec::new();
-        Params { repair: false, ..sample() }.encode(&mut out);
-        assert!(!Params::decode(&out).unwrap().repair);
+    fn who_does_not_say_so_takes_no_repair_symbols_and_no_second_cut() {
+        for (repair, recut) in [(false, true), (true, false)] {
+            let mut out = Vec::new();
+            let params = Params { repair, recut, ..sample() };
+            params.encode(&mut out);
+            assert_eq!(Params::decode(&out), Ok(params));
+        }
     }
 
     // ARQ-PAR-2

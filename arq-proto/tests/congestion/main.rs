@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod goodput;
+mod messages;
 mod sharing;
 mod traps;
 

@@ -82,6 +82,37 @@ fn a_policer_is_not_fed() {
 
 // ARQ-CC-6
 #[test]
+fn a_policer_near_by_is_not_fed() {
+    // The product of rate and round trip is less than a packet, and one in twenty is lost anyway.
+    let path = Path { mbps: 4, round_trip: MS, loss: 0.05, ..PATH };
+    let policer = Policer { rate_bps: path.rate_bps(), burst_bytes: 15_000 };
+    let up = WireConfig { policer: Some(policer), bottleneck: None, ..path.down() };
+    let mut shared = Shared::new(SEED, up, path.down());
+    let goodput = goodput_alone(&mut shared, BBR, 5 * SECOND);
+    let stats = shared.client(0).connection().stats();
+    let (sent, lost) = (stats.packets_sent, stats.packets_lost);
+    println!("{goodput:.1} Mb/s, {lost} of {sent} dropped");
+    assert!(goodput >= 3.0, "{goodput:.1} Mb/s");
+    // A sender that does not learn of it loses 99 of 100; this one sends about twice what passes.
+    assert!(lost * 3 <= sent * 2, "{lost} of {sent} packets dropped");
+}
+
+// ARQ-CC-6
+#[test]
+fn a_radio_that_loses_nearly_half_is_not_given_up() {
+    for (loss, round_trip, least) in
+        [(0.3, 20, 0.8), (0.4, 20, 0.75), (0.5, 2, 0.4), (0.5, 20, 0.25)]
+    {
+        let path = Path { mbps: 20, round_trip: round_trip * MS, loss, ..PATH };
+        let goodput = goodput_alone(&mut path.shared(), BBR, 5 * SECOND);
+        println!("{loss} lost, {round_trip} ms: {goodput:.1} Mb/s");
+        let share = goodput / path.capacity();
+        assert!(share >= least, "{loss} lost, {round_trip} ms: {share:.2} of what is possible");
+    }
+}
+
+// ARQ-CC-6
+#[test]
 fn compressed_acknowledgements_are_no_rate() {
     let down = WireConfig { clump: 15 * MS, ..PATH.down() };
     let mut shared = Shared::new(SEED, PATH.up(), down);

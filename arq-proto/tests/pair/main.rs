@@ -9,10 +9,13 @@ mod common;
 
 mod addresses;
 mod best_effort;
+mod chunk_size;
 mod closing;
 mod delivery;
 mod handshake;
+mod path_mtu;
 mod peers;
 mod pressure;
+mod reordering;
 mod schemes;
 mod timing;

@@ -191,3 +191,31 @@ fn the_same_seed_decides_the_same() {
     assert_eq!(fates(12), fates(12));
     assert_ne!(fates(12), fates(13));
 }
+
+#[test]
+fn the_mtu_changes_when_it_should() {
+    let config = WireConfig {
+        mtu: Some(100),
+        mtu_changes: vec![(2_000 * MS, 200), (1_000 * MS, 50)],
+        ..WireConfig::default()
+    };
+    let (_, out) = drive(config, 1);
+    let lost: Vec<_> = out.iter().filter(|p| p.fate == Fate::TooLong).map(index_of).collect();
+    assert_eq!(lost, (1_000..2_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn bit_errors_hit_long_datagrams_more() {
+    let start = Clock::new().now();
+    for (bytes, expected) in [(72, 0.008), (472, 0.039), (1_172, 0.0915), (1_472, 0.113)] {
+        let config = WireConfig { bit_error_rate: 1e-5, ..WireConfig::default() };
+        let mut wire = Wire::new(config, 3, start);
+        let mut out = Vec::new();
+        for index in 0..PACKETS {
+            let long = Datagram { bytes: Bytes::from(vec![0; bytes]), ..datagram(index) };
+            wire.push(start, long, &mut out);
+        }
+        let lost = share(&out, |fate| *fate == Fate::Lost);
+        assert!((lost - expected).abs() < 0.015, "{bytes} bytes: {lost}");
+    }
+}

@@ -16,7 +16,7 @@ use crate::units::PacketNumber;
 /// Packets from which a share is computed, and shares of which the median is the base.
 const WINDOW_PACKETS: u64 = 100;
 const WINDOWS: usize = 8;
-/// More is never excused: a path that loses this much is in trouble, whatever the reason.
+/// The most that is excused.
 const MAX_BASE: f64 = 0.35;
 /// Loss above the base that is still called chance (BBRv3's threshold for all loss).
 const TOLERANCE: f64 = 0.02;
@@ -25,6 +25,9 @@ const MIN_EXCESS_PACKETS: u64 = 3;
 /// Packets of each kind before probing and holding back are compared.
 const MIN_PROBED: f64 = 30.0;
 const MIN_HELD_BACK: f64 = 15.0;
+/// Packets of each kind after which older ones fade. On a thin path a probe is eight packets: many
+/// must be taken together before their difference means anything.
+const MAX_TALLIED: f64 = 200.0;
 /// Comparisons in a row that must agree.
 const STRIKES: u8 = 2;
 /// Phases that may have packets under way.
@@ -54,9 +57,11 @@ impl Tally {
         (self.share() * (1.0 - self.share())).max(0.005) / self.sent.max(1.0)
     }
 
-    fn halve(&mut self) {
-        self.lost /= 2.0;
-        self.sent /= 2.0;
+    fn fade(&mut self) {
+        if self.sent > MAX_TALLIED {
+            self.lost /= 2.0;
+            self.sent /= 2.0;
+        }
     }
 }
 
@@ -66,7 +71,7 @@ pub(super) struct LossModel {
     lost: u64,
     sent: u64,
     shares: VecDeque<f64>,
-    base: f64,
+    median: f64,
     /// From which packet on which pace was used.
     marks: VecDeque<(PacketNumber, Pace)>,
     above: Tally,
@@ -80,7 +85,7 @@ impl LossModel {
             lost: 0,
             sent: 0,
             shares: VecDeque::new(),
-            base: 0.0,
+            median: 0.0,
             marks: VecDeque::new(),
             above: Tally { lost: 0.0, sent: 0.0 },
             below: Tally { lost: 0.0, sent: 0.0 },
@@ -129,14 +134,20 @@ impl LossModel {
         }
         let mut sorted: Vec<f64> = self.shares.iter().copied().collect();
         sorted.sort_by(f64::total_cmp);
-        self.base = sorted[(sorted.len() - 1) / 2].min(MAX_BASE);
+        self.median = sorted[(sorted.len() - 1) / 2];
+    }
+
+    /// What the medium loses. Beyond the most that is excused ever less is: such a path is in trouble, whatever the
+    /// reason, and a policer would have its victims excused that it makes of our own excess.
+    fn base(&self) -> f64 {
+        self.median.min(2.0 * MAX_BASE - self.median).max(0.0)
     }
 
     /// Bytes of a round that the path would have carried, had it not been for the base loss.
     pub(super) fn excused_bytes(&self, round: &Round) -> u64 {
         // Half a sigma more: the base is a median, and a share too low would let the rate sink.
-        let sigma = self.sigma(self.base, round.sent_packets());
-        let most = (self.base + sigma / 2.0) * (round.bytes + round.lost_bytes) as f64;
+        let sigma = self.sigma(self.base(), round.sent_packets());
+        let most = (self.base() + sigma / 2.0) * (round.bytes + round.lost_bytes) as f64;
         round.lost_bytes.min(most as u64)
     }
 
@@ -144,8 +155,16 @@ impl LossModel {
     pub(super) fn is_excessive(&self, round: &Round) -> bool {
         let sent = round.sent_packets();
         let share = round.lost_packets as f64 / sent.max(1) as f64;
-        let limit = self.base + TOLERANCE + 2.0 * self.sigma(self.base.max(0.01), sent);
+        let limit = self.base() + TOLERANCE + 2.0 * self.sigma(self.base().max(0.01), sent);
         share > limit && round.lost_packets >= MIN_EXCESS_PACKETS && !self.shares.is_empty()
+    }
+
+    /// Whether so many of `sent` packets lost are more than chance explains, whatever the base: as
+    /// long as none is known, the largest that may be is assumed.
+    pub(super) fn is_beyond_chance(&self, lost: u64, sent: u64) -> bool {
+        let base = if self.shares.is_empty() { MAX_BASE } else { self.base() };
+        let limit = base + TOLERANCE + 3.0 * self.sigma(base.max(0.01), sent);
+        lost >= MIN_EXCESS_PACKETS && lost as f64 / sent.max(1) as f64 > limit
     }
 
     fn sigma(&self, share: f64, packets: u64) -> f64 {
@@ -166,14 +185,14 @@ impl LossModel {
             self.strikes = self.strikes.saturating_sub(1);
         }
         let below = self.below.share();
-        self.above.halve();
-        self.below.halve();
+        self.above.fade();
+        self.below.fade();
         if self.strikes < STRIKES {
             return false;
         }
-        self.strikes = 0;
-        self.base = self.base.min(below);
-        self.shares = VecDeque::from([self.base]);
+        (self.strikes, self.above, self.below) = (0, Tally::default(), Tally::default());
+        self.median = self.median.min(below);
+        self.shares = VecDeque::from([self.median]);
         true
     }
 }

@@ -12,8 +12,10 @@
 //! - the queue is drained after each probe, until it is gone.
 //!
 //! An application that pauses, as most do on zenoh, keeps its estimate: see
-//! [`path::MaxRate::raise`].
+//! [`path::MaxRate::raise`]. What it sends then may leave at once, as far as the path has shown to take
+//! it: see [`burst`].
 
+mod burst;
 mod loss;
 mod path;
 mod phase;
@@ -21,6 +23,7 @@ mod rounds;
 
 use std::time::{Duration, Instant};
 
+use burst::Bursts;
 use loss::LossModel;
 use path::{MaxRate, MinRtt};
 use phase::Phase;
@@ -69,6 +72,7 @@ pub struct Bbr {
     rounds: Rounds,
     round: u64,
     loss: LossModel,
+    bursts: Bursts,
     /// No probing before this round.
     hold_until: u64,
     /// The round of the last reduction.
@@ -77,7 +81,8 @@ pub struct Bbr {
     cruise_rounds: u8,
     /// The least round trip of the last round.
     round_rtt: Duration,
-    /// The rate before the last reduction, for when it proves unfounded.
+    /// The rate before the last reduction, for when it proves unfounded: one that a single round led to, not one
+    /// that many packets did.
     before_reduction: Option<u64>,
     /// The last acknowledgement of more than a ping.
     busy_at: Option<Instant>,
@@ -98,6 +103,7 @@ impl Bbr {
             rounds: Rounds::new(),
             round: 0,
             loss: LossModel::new(),
+            bursts: Bursts::new(mtu.into()),
             hold_until: 0,
             reduced_in: 0,
             cruise_rounds: CRUISE_ROUNDS,
@@ -170,7 +176,9 @@ impl Bbr {
         // Losses of what was sent before a reduction belong to it.
         let answered = self.round <= self.reduced_in + ROUNDS_OF_A_REDUCTION;
         if steady && queue && !answered && self.loss.is_excessive(round) {
+            let before = self.rate.get();
             self.back_off(HOLD_AFTER_QUEUE);
+            self.before_reduction = before;
         }
     }
 
@@ -195,7 +203,8 @@ impl Bbr {
         }
         let stalled = stalled + u8::from(full);
         // Loss alone ends nothing: a radio loses from the first packet on.
-        if stalled >= STALLED_ROUNDS || queue && self.loss.is_excessive(round) {
+        let full = stalled >= STALLED_ROUNDS || self.bursts.queue();
+        if full || queue && self.loss.is_excessive(round) {
             Phase::Drain
         } else {
             Phase::Startup { best, stalled }
@@ -225,7 +234,7 @@ impl Bbr {
 
     /// Loss by congestion.
     fn back_off(&mut self, hold: u64) {
-        self.before_reduction = self.rate.get();
+        self.before_reduction = None;
         self.reduced_in = self.round;
         self.rate.set(self.rate.get().map(|rate| (rate as f64 * BACK_OFF) as u64));
         self.hold_until = self.hold_until.max(self.round + hold);
@@ -255,6 +264,7 @@ impl Bbr {
         // The next halving is due one interval from now.
         self.busy_at = now.checked_sub(KEPT_WHEN_IDLE - HALVED_PER);
         self.rate.set(self.rate.get().map(|rate| rate >> halvings.min(32)));
+        self.bursts.forget();
         self.enter(Phase::START);
     }
 }
@@ -267,6 +277,7 @@ impl Controller for Bbr {
     fn on_sent(&mut self, sample: &SentSample) {
         self.age(sample.now);
         self.rounds.on_sent(sample);
+        self.bursts.on_sent(sample);
     }
 
     fn on_ack(&mut self, sample: &AckSample) {
@@ -276,6 +287,9 @@ impl Controller for Bbr {
         }
         self.min_rtt.update(sample.now, sample.latest_rtt);
         self.loss.tally(sample.largest, sample.packets, false);
+        if let Some(rate) = self.bursts.on_ack(sample, &self.min_rtt, &self.loss) {
+            self.rate.raise_to(rate);
+        }
         if let Some(round) = self.rounds.on_ack(sample) {
             self.on_round(sample.now, &round);
         }
@@ -284,8 +298,9 @@ impl Controller for Bbr {
 
     fn on_loss(&mut self, sample: &LossSample) {
         self.rounds.on_loss(sample);
+        self.loss.tally(sample.largest, sample.packets, true);
         if sample.cause == LossCause::Gap {
-            self.loss.tally(sample.largest, sample.packets, true);
+            self.bursts.on_loss(sample.largest, sample.packets);
         }
     }
 
@@ -301,12 +316,17 @@ impl Controller for Bbr {
 
     fn on_silence(&mut self) {
         self.silent = true;
+        self.bursts.forget();
     }
 
     fn on_path_change(&mut self) {
         // The constructor took a u16.
         *self =
             Self { rounds: self.rounds.restarted(), ..Self::new(self.mtu as u16, self.max_rate) };
+    }
+
+    fn on_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu.into();
     }
 
     fn window(&self) -> u64 {
@@ -329,6 +349,10 @@ impl Controller for Bbr {
         // One percent below, so that a queue that is there shrinks.
         let rate = self.bandwidth()? as f64 * self.phase.gain() * 0.99;
         Some((rate as u64).max(self.mtu))
+    }
+
+    fn burst(&self) -> u64 {
+        self.bursts.bytes()
     }
 }
 

@@ -49,6 +49,13 @@ impl MaxRate {
         self.rates.push_back((self.round, rate));
     }
 
+    /// The path has at least this rate.
+    pub(super) fn raise_to(&mut self, rate: u64) {
+        if self.get().is_none_or(|known| known < rate) {
+            self.raise(rate);
+        }
+    }
+
     /// Forgets what was measured.
     pub(super) fn set(&mut self, rate: Option<u64>) {
         self.rates.clear();
@@ -93,6 +100,11 @@ impl MinRtt {
 
     /// Whether packets waited somewhere, if this was the quickest of a round.
     pub(super) fn shows_queue(&self, rtt: Duration) -> bool {
-        self.value.is_some_and(|min| rtt > min + min / 10 + Duration::from_millis(1))
+        self.value.zip(self.queue_shown_from()).is_some_and(|(min, wait)| rtt > min + wait)
+    }
+
+    /// The least wait that tells a queue from what hosts add.
+    pub(super) fn queue_shown_from(&self) -> Option<Duration> {
+        self.value.map(|min| min / 10 + Duration::from_millis(1))
     }
 }

@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    congestion::{AckSample, LossCause, LossSample, SentSample},
+    congestion::{AckSample, LossSample, SentSample},
     units::PacketNumber,
 };
 
@@ -151,10 +151,9 @@ impl Rounds {
     }
 
     pub(super) fn on_loss(&mut self, sample: &LossSample) {
-        if sample.cause == LossCause::Timeout {
-            // Nothing is known of what was under way, and time has passed.
-            self.open = None;
-        } else if let Some(open) = &mut self.open {
+        // Silence belongs to the round: a policer that swallows whole flights would otherwise never be
+        // seen. A fade makes one slow round, which the maximum over several forgives.
+        if let Some(open) = &mut self.open {
             open.round.lost_packets += sample.packets;
             open.round.lost_bytes += sample.bytes;
         }

@@ -68,7 +68,7 @@ fn a_round_is_what_comes_back_in_a_round_trip() {
 
 // ARQ-CC-6
 #[test]
-fn what_is_released_at_once_is_no_rate_and_a_time_out_ends_the_round() {
+fn what_is_released_at_once_is_no_rate_and_silence_belongs_to_the_round() {
     let t0 = t0();
     let mut rounds = Rounds::new();
     rounds.on_ack(&ack(t0 + 10 * MS, 0, 1));
@@ -76,8 +76,10 @@ fn what_is_released_at_once_is_no_rate_and_a_time_out_ends_the_round() {
     let compressed = AckSample { sent_at: t0 + 20 * MS, ..ack(t0 + 12 * MS, 200, 200) };
     let round = rounds.on_ack(&compressed).unwrap();
     assert_eq!(round.rate_of(round.bytes), Some(10_000_000), "200 kB in 20 ms");
-    rounds.on_loss(&loss(t0, 1, LossCause::Timeout));
-    assert!(rounds.on_ack(&ack(t0 + 500 * MS, 300, 100)).is_none());
+    rounds.on_loss(&loss(t0, 100, LossCause::Timeout));
+    let silent = rounds.on_ack(&ack(t0 + 512 * MS, 300, 50)).unwrap();
+    assert_eq!((silent.sent_packets(), silent.lost_packets), (150, 100));
+    assert_eq!(silent.rate_of(silent.bytes), Some(100_000), "50 kB in half a second");
 }
 
 // ARQ-CC-8
@@ -174,6 +176,9 @@ fn the_base_is_the_median_without_queue_and_more_is_excessive() {
     // A tenth, and half a sigma (3 %) of a hundred packets.
     assert_eq!(model.excused_bytes(&terrible), 11_500);
     rounds(100, 60, 9).iter().for_each(|round| model.on_round(round, false));
+    // Beyond 35 % ever less: where 60 % are lost a tenth, and half a sigma (3 %).
+    assert_eq!(model.excused_bytes(&rounds(100, 60, 1)[0]) / MTU, 11);
+    rounds(100, 35, 9).iter().for_each(|round| model.on_round(round, false));
     assert_eq!(model.excused_bytes(&rounds(100, 60, 1)[0]) / MTU, 37, "never more than 35 %");
 }
 

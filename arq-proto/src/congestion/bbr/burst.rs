@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! How many bytes may leave at once, after a pause?
+//!
+//! Pacing keeps packets apart that the path would queue. What it takes without a queue need not be
+//! kept apart, and an application that sends a message now and then wants it to leave at once. So a
+//! burst is an experiment: if the packets of its second half came back without a queue showing, the
+//! path takes as much, and the next one may be twice as long (slow start, of bursts). If a queue
+//! shows or more is lost than usual, it is cut to half and does not grow for a while.
+//!
+//! The first half of such a burst passed within the delay that would have shown as a queue, and
+//! the time that the burst took to leave: a rate that the path has at least.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use super::{loss::LossModel, path::MinRtt};
+use crate::{
+    congestion::{AckSample, SentSample},
+    units::PacketNumber,
+};
+
+/// What leaves later than this after the first packet was paced: it says nothing about bursts.
+const BURST_TIME: Duration = Duration::from_millis(1);
+/// Shorter bursts are the pacer's own.
+const MIN_PACKETS: u64 = 8;
+/// Four of zenoh's batches; and what a socket buffer of the usual size holds.
+const MAX_BYTES: u64 = 256 << 10;
+/// Bursts that await acknowledgements.
+const MAX_BURSTS: usize = 16;
+/// Bursts without growth after a queue, and after loss.
+const HOLD_AFTER_QUEUE: u32 = 8;
+const HOLD_AFTER_LOSS: u32 = 64;
+/// Bursts in a row that must show a queue before start-up ends: one may be a host that was busy.
+const QUEUED_BURSTS: u32 = 3;
+
+/// Packets that left at once.
+#[derive(Debug, Clone, Copy)]
+struct Burst {
+    first: PacketNumber,
+    began: Instant,
+    /// From the first to the last of those that left within [`BURST_TIME`].
+    sent_over: Duration,
+    packets: u64,
+    lost: u64,
+    /// The last packet before the pause, once it has left.
+    last: Option<PacketNumber>,
+    /// The least round trip of the second half.
+    least_rtt: Option<Duration>,
+}
+
+impl Burst {
+    /// Whether `number` is one that left at once.
+    fn holds(&self, number: PacketNumber) -> bool {
+        (self.first.0..self.first.0 + self.packets).contains(&number.0)
+    }
+}
+
+/// The learned length of a burst.
+#[derive(Debug, Clone)]
+pub(super) struct Bursts {
+    mtu: u64,
+    bytes: u64,
+    hold: u32,
+    bursts: VecDeque<Burst>,
+    /// Bursts in a row that showed a queue.
+    queued: u32,
+}
+
+impl Bursts {
+    pub(super) const fn new(mtu: u64) -> Self {
+        Self { mtu, bytes: 0, hold: 0, bursts: VecDeque::new(), queued: 0 }
+    }
+
+    /// Whether bursts queue, and not by chance: the path gives no more.
+    pub(super) const fn queue(&self) -> bool {
+        self.queued >= QUEUED_BURSTS
+    }
+
+    /// Bytes that may leave at once.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn on_sent(&mut self, sample: &SentSample) {
+        if self.bursts.back().is_none_or(|burst| burst.last.is_some()) {
+            if self.bursts.len() == MAX_BURSTS {
+                self.bursts.pop_front();
+            }
+            self.bursts.push_back(Burst {
+                first: sample.number,
+                began: sample.now,
+                sent_over: Duration::ZERO,
+                packets: 0,
+                lost: 0,
+                last: None,
+                least_rtt: None,
+            });
+        }
+        let Some(burst) = self.bursts.back_mut() else { return };
+        let after = sample.now.saturating_duration_since(burst.began);
+        if after <= BURST_TIME {
+            burst.packets = sample.number.0 - burst.first.0 + 1;
+            burst.sent_over = after;
+        }
+        if sample.app_limited {
+            burst.last = Some(sample.number);
+        }
+    }
+
+    /// Takes what an acknowledgement says about bursts. Returns the rate, in bytes per second, that
+    /// a burst has shown the path to have at least.
+    pub(super) fn on_ack(
+        &mut self,
+        sample: &AckSample,
+        min_rtt: &MinRtt,
+        loss: &LossModel,
+    ) -> Option<u64> {
+        let number = sample.largest;
+        let mut shown = None;
+        while let Some(burst) = self.bursts.front_mut() {
+            let Some(last) = burst.last else { return shown };
+            if number.0 >= burst.first.0 + burst.packets / 2 && number <= last {
+                let least = burst.least_rtt.map_or(sample.latest_rtt, |l| l.min(sample.latest_rtt));
+                burst.least_rtt = Some(least);
+            }
+            if number < last {
+                return shown;
+            }
+            let burst = *burst;
+            self.bursts.pop_front();
+            shown = shown.max(self.judge(&burst, min_rtt, loss));
+        }
+        shown
+    }
+
+    pub(super) fn on_loss(&mut self, largest: PacketNumber, packets: u64) {
+        if let Some(burst) = self.bursts.iter_mut().find(|burst| burst.holds(largest)) {
+            burst.lost += packets;
+        }
+    }
+
+    fn judge(&mut self, burst: &Burst, min_rtt: &MinRtt, loss: &LossModel) -> Option<u64> {
+        let (least_rtt, tested) = (burst.least_rtt?, burst.packets * self.mtu);
+        if burst.packets < MIN_PACKETS {
+            return None;
+        }
+        if loss.is_beyond_chance(burst.lost.min(burst.packets), burst.packets) {
+            self.bytes = self.bytes.min(tested) / 2;
+            self.hold = HOLD_AFTER_LOSS;
+            return None;
+        }
+        if min_rtt.shows_queue(least_rtt) {
+            self.bytes = self.bytes.min(tested / 2);
+            self.hold = HOLD_AFTER_QUEUE;
+            self.queued += 1;
+            return None;
+        }
+        self.queued = 0;
+        if self.hold > 0 {
+            self.hold -= 1;
+        } else {
+            self.bytes = self.bytes.max(2 * tested).min(MAX_BYTES);
+        }
+        let within = min_rtt.queue_shown_from()? + burst.sent_over;
+        Some((tested as f64 / 2.0 / within.as_secs_f64()) as u64)
+    }
+
+    /// The path is another, or unknown again.
+    pub(super) fn forget(&mut self) {
+        *self = Self::new(self.mtu);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const RTT: Duration = Duration::from_millis(20);
+    const MTU: u64 = 1_200;
+
+    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+    fn t0() -> Instant {
+        Instant::now()
+    }
+
+    struct Path {
+        bursts: Bursts,
+        now: Instant,
+        next: u64,
+        min_rtt: MinRtt,
+        loss: LossModel,
+    }
+
+    impl Path {
+        fn new() -> Self {
+            let (now, mut min_rtt) = (t0(), MinRtt::new());
+            min_rtt.update(now, RTT);
+            Self { bursts: Bursts::new(MTU), now, next: 0, min_rtt, loss: LossModel::new() }
+        }
+
+        /// Sends so many packets at once, of which so many are lost, and whose last one waits in a
+        /// queue for so long. Returns the rate that this has shown.
+        fn burst(&mut self, packets: u64, lost: u64, queue: Duration) -> Option<u64> {
+            let number = |n| PacketNumber(self.next + n);
+            for n in 0..packets {
+                let app_limited = n + 1 == packets;
+                self.bursts.on_sent(&SentSample { now: self.now, number: number(n), app_limited });
+            }
+            self.bursts.on_loss(number(packets / 2), lost);
+            self.now += RTT + queue;
+            let ack = AckSample {
+                now: self.now,
+                bytes: packets * MTU,
+                packets,
+                largest: number(packets - 1),
+                sent_at: self.now - RTT - queue,
+                latest_rtt: RTT + queue,
+                min_rtt: RTT,
+                in_flight_bytes: packets * MTU,
+                app_limited: true,
+            };
+            self.next += packets;
+            self.bursts.on_ack(&ack, &self.min_rtt, &self.loss)
+        }
+    }
+
+    // ARQ-CC-9
+    #[test]
+    fn a_burst_that_queues_nowhere_may_be_twice_as_long() {
+        let mut path = Path::new();
+        assert_eq!(path.bursts.bytes(), 0);
+        // 3 ms are no queue yet: half of ten packets in that time.
+        assert_eq!(path.burst(10, 0, MS), Some(5 * MTU * 1_000 / 3));
+        assert_eq!(path.bursts.bytes(), 20 * MTU);
+        path.burst(20, 0, MS);
+        assert_eq!(path.bursts.bytes(), 40 * MTU);
+        // Shorter ones show nothing new, tiny ones nothing at all.
+        path.burst(10, 0, MS);
+        assert_eq!(path.burst(3, 0, Duration::ZERO), None);
+        assert_eq!(path.bursts.bytes(), 40 * MTU);
+        for _ in 0..10 {
+            path.burst(200, 0, MS);
+        }
+        assert_eq!(path.bursts.bytes(), MAX_BYTES);
+    }
+
+    // ARQ-CC-9
+    #[test]
+    fn a_queue_or_loss_cuts_it_and_nothing_grows_for_a_while() {
+        for (lost, queue, hold) in [(0, 4 * MS, HOLD_AFTER_QUEUE), (35, MS, HOLD_AFTER_LOSS)] {
+            let mut path = Path::new();
+            path.burst(20, 0, MS);
+            assert_eq!(path.burst(40, lost, queue), None, "nothing is shown by that");
+            assert_eq!(path.bursts.bytes(), 20 * MTU);
+            for _ in 0..hold {
+                path.burst(20, 0, MS);
+                assert_eq!(path.bursts.bytes(), 20 * MTU);
+            }
+            path.burst(20, 0, MS);
+            assert_eq!(path.bursts.bytes(), 40 * MTU);
+        }
+    }
+
+    // ARQ-CC-9
+    #[test]
+    fn what_was_paced_says_nothing_about_bursts() {
+        let mut path = Path::new();
+        for n in 0..100 {
+            let number = PacketNumber(n);
+            path.bursts.on_sent(&SentSample { now: path.now, number, app_limited: n == 99 });
+            path.now += MS / 10;
+        }
+        assert_eq!(path.bursts.bursts.front().map(|burst| burst.packets), Some(11));
+    }
+}

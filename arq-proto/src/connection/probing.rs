@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! How long packets may be, and chunks should be: the connection's part of [`path_mtu`] and
+//! [`chunk_size`].
+//!
+//! [`path_mtu`]: crate::path_mtu
+//! [`chunk_size`]: crate::chunk_size
+
+use std::time::Instant;
+
+use super::{
+    transmit::{Transmit, CHUNK_OVERHEAD},
+    Connection,
+};
+use crate::{
+    send::lane::ChunkLimits,
+    wire::{frame::Frame, packet::DataHeader},
+};
+
+impl Connection {
+    /// The system refused to send datagrams of `size` bytes because they are too long for it
+    /// (`EMSGSIZE`). A hint: it shortens the search for what the path carries and decides nothing.
+    /// Datagrams with messages that were refused count as lost like others.
+    pub fn handle_refused(&mut self, now: Instant, size: usize) {
+        let now = self.advance(now);
+        self.path_mtu.on_refused(now, size, self.recovery.loss.upper());
+        self.follow_path_mtu();
+        self.rearm(now);
+    }
+
+    /// A padded packet without data that asks whether its size passes (RFC 8899 §4.1). Not in flight:
+    /// its loss is no congestion, and says nothing about what the path loses.
+    pub(super) fn transmit_mtu_probe(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        // A client that still sends its cookie has not been heard; while nobody answers, all that is
+        // lost would be taken for too long.
+        if self.cookie().is_some() || self.recovery.time_outs() > 0 {
+            return None;
+        }
+        let busy = self.recovery.in_flight_bytes() > 0;
+        let size = self.path_mtu.next_probe(now, self.recovery.loss.upper(), busy)?;
+        if self.recovery.pacing_delay(now).is_some() {
+            return None;
+        }
+        let mut draft = self.start_packet(now, out, size.into())?;
+        let start = draft.start;
+        draft.put(out, &Frame::Ping, None);
+        draft.pad(out);
+        DataHeader::set_ack_now(&mut out[start..]);
+        draft.eliciting = false;
+        let number = self.recovery.next_number();
+        self.finish_packet(now, out, draft);
+        self.path_mtu.on_probe_sent(number, size, now + 2 * self.recovery.pto_base());
+        // Something after it must arrive, or silence would be taken for its loss.
+        self.ping_due = true;
+        Some(self.single(start, out.len()))
+    }
+
+    /// A small packet after time-outs of large ones: does the path carry that?
+    pub(super) fn transmit_small_packet(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        if !std::mem::take(&mut self.small_packet_due) {
+            return None;
+        }
+        let mut draft = self.start_packet(now, out, self.path_mtu.size().into())?;
+        let start = draft.start;
+        draft.put(out, &Frame::Ping, None);
+        DataHeader::set_ack_now(&mut out[start..]);
+        self.finish_packet(now, out, draft);
+        Some(self.single(start, out.len()))
+    }
+
+    pub(super) fn on_mtu_timer(&mut self, now: Instant) {
+        let (acked, loss) = (self.recovery.largest_acked(), self.recovery.loss.upper());
+        self.path_mtu.on_deadline(now, acked, loss);
+        self.follow_path_mtu();
+    }
+
+    /// What became of packets that are settled tells of sizes.
+    pub(super) fn learn_sizes(&mut self, now: Instant) {
+        let mut settled = std::mem::take(&mut self.recovery.settled);
+        let loss = self.recovery.loss.upper();
+        for (bytes, lost) in settled.drain(..) {
+            self.path_mtu.on_settled(now, bytes, lost, loss);
+            self.chunk_tuner.on_settled(bytes, lost);
+        }
+        // Keeps the buffer: it is filled for every acknowledgement.
+        self.recovery.settled = settled;
+        self.follow_path_mtu();
+        // Longer than chance alone makes them.
+        let burst = self.recovery.loss.mean_run() * (1.0 - loss.as_f64());
+        self.chunk_tuner.decide(self.largest_chunk_bytes(), burst);
+    }
+
+    pub(super) fn follow_path_mtu(&mut self) {
+        self.recovery.set_mtu(self.path_mtu.size());
+    }
+
+    pub(super) fn chunk_limits(&self) -> ChunkLimits {
+        let most = self.largest_chunk_bytes();
+        let new = match self.config.chunk_bytes {
+            Some(bytes) => most.min(bytes.into()),
+            None => self.chunk_tuner.chunk_bytes(most),
+        };
+        ChunkLimits { new, most }
+    }
+
+    /// The largest chunk that fits a packet.
+    fn largest_chunk_bytes(&self) -> usize {
+        let cookie = self
+            .cookie()
+            .map_or(0, |cookie| 8 + 4 + 8 + cookie.cookie.len() + 8 + cookie.params.len());
+        usize::from(self.path_mtu.size())
+            .saturating_sub(DataHeader::MAX_OVERHEAD + cookie + CHUNK_OVERHEAD)
+    }
+}

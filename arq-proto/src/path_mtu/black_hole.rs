@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Has the path stopped carrying large packets? (RFC 8899 §4.3)
+//!
+//! Not a count of time-outs but a comparison of two explanations. "Nothing above a size passes" makes
+//! every large packet lost between small ones that arrive; "the path loses as it always has" makes
+//! that unlikely, and less likely each time. Large packets lost in a row count once however many they
+//! are: a fade takes all that is in it, and only a small packet that arrives after them shows that
+//! there was none.
+
+use crate::units::Probability;
+
+/// The accepted chance that random loss alone looks like this. It is asked anew with every loss, so
+/// it is smaller than that of a single decision.
+const DOUBT: f64 = 1e-6;
+/// Least and most rounds of evidence.
+const LEAST_ROUNDS: u32 = 4;
+const MOST_ROUNDS: u32 = 20;
+/// Where only large packets are sent, this many time-outs ask for a small one.
+const SILENT_TIME_OUTS: u32 = 4;
+
+/// What speaks for a black hole.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct BlackHole {
+    /// Large packets were lost, and nothing has arrived since.
+    pending: bool,
+    /// Times that this was followed by a small packet that arrived, without a large one that did.
+    rounds: u32,
+    /// The loss before it began: what a black hole takes must not explain it.
+    loss: Probability,
+}
+
+impl BlackHole {
+    pub(super) const fn new(loss: Probability) -> Self {
+        Self { pending: false, rounds: 0, loss }
+    }
+
+    /// The fate of the next packet, in the order of sending. `loss` is what the path loses.
+    pub(super) fn record(&mut self, large: bool, lost: bool, loss: Probability) {
+        match (large, lost) {
+            (true, false) => *self = Self::new(loss),
+            (true, true) => self.pending = true,
+            (false, false) if self.pending => {
+                self.pending = false;
+                self.rounds += 1;
+            }
+            (false, _) => {}
+        }
+    }
+
+    /// Whether chance explains it no more.
+    pub(super) fn is_found(&self) -> bool {
+        self.rounds >= rounds_needed(self.loss)
+    }
+
+    /// Whether a small packet would tell more. `time_outs`: so many in a row, without an answer.
+    pub(super) const fn wants_small_packet(&self, time_outs: u32) -> bool {
+        self.rounds > 0 || (self.pending && time_outs >= SILENT_TIME_OUTS)
+    }
+
+    /// The loss that it reckons with.
+    pub(super) const fn loss(&self) -> Probability {
+        self.loss
+    }
+}
+
+fn rounds_needed(loss: Probability) -> u32 {
+    let count = (DOUBT.ln() / loss.as_f64().clamp(1e-9, 0.999).ln()).ceil();
+    // The clamp bounds the cast.
+    count.clamp(f64::from(LEAST_ROUNDS), f64::from(MOST_ROUNDS)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn percent(percent: u32) -> Probability {
+        Probability::from_ppm(percent * 10_000)
+    }
+
+    /// `L` and `S` are large and small packets that arrive, `l` and `s` lost ones.
+    fn found(fates: &str, loss: Probability) -> bool {
+        let mut detector = BlackHole::new(loss);
+        for fate in fates.chars() {
+            detector.record("Ll".contains(fate), "ls".contains(fate), Probability::from_f64(0.5));
+        }
+        detector.is_found()
+    }
+
+    // ARQ-MTU-6
+    #[test]
+    fn rounds_follow_from_the_loss() {
+        let by_loss = [0, 1, 5, 10, 25, 50].map(|loss| rounds_needed(percent(loss)));
+        assert_eq!(by_loss, [4, 4, 5, 6, 10, 20]);
+    }
+
+    // ARQ-MTU-6
+    #[test]
+    fn verdicts() {
+        for (fates, loss, expected) in [
+            ("lSlSlSlS", 1, true),
+            ("lSlSlS", 1, false),
+            // Interrupted by a large one that arrived; from then on the loss counts that holds now.
+            ("lSlSlSLlS", 1, false),
+            ("lSlSlSLlSlSlSlS", 1, false),
+            // The loss of before counts.
+            ("lSlSlSlS", 10, false),
+            ("lSlSlSlSlSlS", 10, true),
+            // Fades, and silence.
+            ("llllllllllllllllllllllllllll", 1, false),
+            ("llllslllslllslllslllsllll", 1, false),
+            ("lllllllllllllllllllllSSSSSSSS", 1, false),
+        ] {
+            assert_eq!(found(fates, percent(loss)), expected, "{fates} at {loss} %");
+        }
+    }
+}

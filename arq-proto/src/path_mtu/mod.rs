@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! How long may a packet be so that the path carries it?
+//!
+//! Datagram Packetization Layer Path MTU Discovery (RFC 8899), with its words: *PLPMTU* is the size in
+//! use, *base* is assumed to pass everywhere, and no message from the network is trusted, only
+//! acknowledgements. What differs is what a radio demands: the number of probes follows from the
+//! measured loss, a probe counts as lost only if something sent after it arrived, and a black hole is
+//! told from a fade by small packets that pass.
+//!
+//! Everything here counts UDP payload. What is *best* below the size that passes is another question:
+//! [`chunk_size`](crate::chunk_size).
+
+mod black_hole;
+mod ladder;
+mod search;
+
+use std::time::{Duration, Instant};
+
+use smallvec::SmallVec;
+
+use crate::{
+    config::MIN_MTU,
+    stats::Stats,
+    units::{PacketNumber, Probability},
+    wire::{ack::Ack, BASE_MTU},
+};
+use black_hole::BlackHole;
+use search::{probes_needed, Search};
+
+/// `PMTU_RAISE_TIMER` of RFC 8899 §5.1.1: how long a size found is kept before a larger one is tried.
+const RAISE_AFTER: Duration = Duration::from_secs(600);
+/// In ERROR, base is asked about after this, then after twice as long each time, up to `RAISE_AFTER`.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// Probes that were judged lost, whose acknowledgement may still come.
+const REMEMBERED: usize = 8;
+/// Packets whose fate must be known before the measured loss is relied on, and the loss until then.
+const TRUSTED_AFTER: u32 = 64;
+const LOSS_UNTIL_THEN: Probability = Probability::from_ppm(250_000);
+
+/// The states of RFC 8899 §5.2. DISABLED is the handshake, in which nobody asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    /// Base is in use, after a black hole or on a new path, and not confirmed yet.
+    Base {
+        /// Probes of base that were lost.
+        lost: u8,
+    },
+    /// A larger size is looked for.
+    Searching(Search),
+    /// The size in use is the largest that passes.
+    SearchComplete {
+        /// When to look for a larger one.
+        raise_at: Option<Instant>,
+    },
+    /// Not even base passes: the least size is in use.
+    Error {
+        /// When to ask about base.
+        retry_at: Instant,
+        /// How long to wait after that.
+        wait: Duration,
+    },
+}
+
+/// A packet that asks whether its size passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Probe {
+    number: PacketNumber,
+    size: u16,
+    /// When to judge it.
+    deadline: Instant,
+}
+
+/// The path MTU discovery of a connection.
+#[derive(Debug)]
+pub(crate) struct PathMtu {
+    /// `MIN_PLPMTU`, `BASE_PLPMTU`, `MAX_PLPMTU` of RFC 8899 §5.1.2.
+    least: u16,
+    base: u16,
+    ceiling: u16,
+    /// The PLPMTU.
+    size: u16,
+    state: State,
+    probe: Option<Probe>,
+    /// Judged lost, the newest last.
+    earlier: SmallVec<[Probe; REMEMBERED]>,
+    /// Nothing may be asked before a packet from this one on is acknowledged.
+    hear_first: Option<PacketNumber>,
+    black_hole: BlackHole,
+    fell_at: Option<Instant>,
+    /// It fell twice within `RAISE_AFTER`.
+    fell_again: bool,
+    settled: u32,
+    counters: Counters,
+}
+
+/// What the discovery has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Counters {
+    probes_sent: u64,
+    probes_lost: u64,
+    probe_bytes: u64,
+    black_holes: u64,
+}
+
+impl PathMtu {
+    /// For datagrams of at most `ceiling` bytes.
+    pub(crate) fn new(ceiling: u16) -> Self {
+        let base = ceiling.min(BASE_MTU);
+        Self {
+            least: MIN_MTU,
+            base,
+            ceiling,
+            size: base,
+            state: State::Searching(Search::default()),
+            probe: None,
+            earlier: SmallVec::new(),
+            hear_first: None,
+            black_hole: BlackHole::new(LOSS_UNTIL_THEN),
+            fell_at: None,
+            fell_again: false,
+            settled: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    /// The peer takes no longer datagrams, and, if not `recuts`, no message that is cut anew: then a
+    /// size that may have to be taken back must not be used.
+    pub(crate) fn limit(&mut self, max_datagram: u16, recuts: bool) {
+        self.ceiling = self.ceiling.min(max_datagram);
+        self.base = self.base.min(max_datagram);
+        if !recuts {
+            self.ceiling = self.base;
+            self.least = self.base;
+        }
+        self.size = self.base;
+    }
+
+    /// The PLPMTU: the longest packet to send, in bytes of UDP payload.
+    pub(crate) fn size(&self) -> u16 {
+        self.size
+    }
+
+    /// The size to ask about now, if any. `busy`: packets are in flight; an idle link asks nothing
+    /// but what its first search is about.
+    pub(crate) fn next_probe(
+        &mut self,
+        now: Instant,
+        loss: Probability,
+        busy: bool,
+    ) -> Option<u16> {
+        if self.probe.is_some() || self.hear_first.is_some() {
+            return None;
+        }
+        match &self.state {
+            State::Base { .. } => Some(self.base),
+            State::Searching(search) => {
+                let next = search.next(self.size, self.ceiling, self.trusted(loss));
+                if next.is_none() {
+                    self.complete(now);
+                }
+                next
+            }
+            State::SearchComplete { raise_at } => {
+                let due = busy && raise_at.is_some_and(|at| at <= now);
+                if !due {
+                    return None;
+                }
+                self.state = State::Searching(Search::default());
+                self.next_probe(now, loss, busy)
+            }
+            State::Error { retry_at, .. } => (busy && *retry_at <= now).then_some(self.base),
+        }
+    }
+
+    /// The probe left, and is to be judged at `deadline`.
+    pub(crate) fn on_probe_sent(&mut self, number: PacketNumber, size: u16, deadline: Instant) {
+        self.counters.probes_sent += 1;
+        self.counters.probe_bytes += u64::from(size);
+        if let State::Searching(search) = &mut self.state {
+            search.on_sent(size);
+        }
+        self.probe = Some(Probe { number, size, deadline });
+    }
+
+    /// When the probe is to be judged.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.probe.map(|probe| probe.deadline)
+    }
+
+    /// Judges the probe. It is lost if something sent after it arrived; otherwise the path was silent,
+    /// which says nothing about sizes, and asking waits for a sign of life.
+    pub(crate) fn on_deadline(
+        &mut self,
+        now: Instant,
+        largest_acked: Option<PacketNumber>,
+        loss: Probability,
+    ) {
+        let Some(probe) = self.probe.take_if(|probe| probe.deadline <= now) else { return };
+        if self.earlier.len() == REMEMBERED {
+            self.earlier.remove(0);
+        }
+        self.earlier.push(probe);
+        if largest_acked > Some(probe.number) {
+            self.on_probe_lost(now, probe.size, loss);
+        } else {
+            self.hear_first = Some(probe.number.next());
+        }
+    }
+
+    /// The system refused to send a packet of `size` bytes. It may know its own interface, or have
+    /// heard so from somebody on the network: a probe of that size counts as lost once, no more.
+    pub(crate) fn on_refused(&mut self, now: Instant, size: usize, loss: Probability) {
+        if let Some(probe) = self.probe.take_if(|probe| usize::from(probe.size) == size) {
+            self.on_probe_lost(now, probe.size, loss);
+        }
+    }
+
+    fn on_probe_lost(&mut self, now: Instant, size: u16, loss: Probability) {
+        self.counters.probes_lost += 1;
+        let needed = probes_needed(self.trusted(loss));
+        match &mut self.state {
+            State::Base { lost } => {
+                *lost += 1;
+                if *lost >= needed && self.least < self.base {
+                    self.fail(now);
+                }
+            }
+            State::Searching(search) => search.on_lost(size),
+            State::SearchComplete { .. } => {}
+            State::Error { retry_at, wait } => {
+                *retry_at = now + *wait;
+                *wait = (*wait * 2).min(RAISE_AFTER);
+            }
+        }
+    }
+
+    /// An acknowledgement came.
+    pub(crate) fn on_ack(&mut self, now: Instant, ack: &Ack) {
+        let acked = |number: PacketNumber| {
+            ack.ranges.iter().any(|&(start, end)| (start..=end).contains(&number.0))
+        };
+        if self.hear_first.is_some_and(|from| ack.largest() >= from) {
+            self.hear_first = None;
+        }
+        let mut passed = None;
+        self.earlier.retain(|probe| {
+            let late = acked(probe.number);
+            if late {
+                passed = passed.max(Some(probe.size));
+            }
+            !late
+        });
+        if let Some(probe) = self.probe.take_if(|probe| acked(probe.number)) {
+            passed = passed.max(Some(probe.size));
+        }
+        if let Some(size) = passed {
+            self.on_passed(now, size);
+        }
+    }
+
+    fn on_passed(&mut self, now: Instant, size: u16) {
+        match self.state {
+            State::Base { .. } | State::Error { .. } if size >= self.base => {
+                self.size = self.base;
+                self.search_or_wait(now);
+            }
+            State::Base { .. } | State::Error { .. } => {}
+            State::Searching(_) | State::SearchComplete { .. } => {
+                if size > self.size {
+                    tracing::debug!(from = self.size, to = size, "larger packets pass");
+                    self.size = size;
+                    self.black_hole = BlackHole::new(self.black_hole.loss());
+                }
+            }
+        }
+    }
+
+    /// The fate of the next packet, in the order of sending.
+    pub(crate) fn on_settled(&mut self, now: Instant, bytes: u32, lost: bool, loss: Probability) {
+        self.settled = self.settled.saturating_add(1);
+        let small = if self.size > self.base { self.base } else { self.least };
+        // Larger than what is in use now: of before it fell.
+        if bytes > self.size.into() || self.size <= self.least {
+            return;
+        }
+        let loss = self.trusted(loss);
+        self.black_hole.record(bytes > small.into(), lost, loss);
+        if self.black_hole.is_found() {
+            self.fall(now);
+        }
+    }
+
+    /// Whether a small packet would tell a black hole from silence, after so many probe time-outs in a
+    /// row.
+    pub(crate) fn wants_small_packet(&self, time_outs: u32) -> bool {
+        self.size > self.least && self.black_hole.wants_small_packet(time_outs)
+    }
+
+    pub(crate) fn fill(&self, stats: &mut Stats) {
+        stats.path_mtu_bytes = self.size;
+        stats.mtu_probes_sent = self.counters.probes_sent;
+        stats.mtu_probes_lost = self.counters.probes_lost;
+        stats.mtu_probe_bytes = self.counters.probe_bytes;
+        stats.black_holes = self.counters.black_holes;
+    }
+
+    /// Another path: nothing is known of it.
+    pub(crate) fn on_path_change(&mut self) {
+        let counters = self.counters;
+        let (least, base, ceiling) = (self.least, self.base, self.ceiling);
+        let state = State::Base { lost: 0 };
+        *self = Self { least, base, size: base, state, counters, ..Self::new(ceiling) };
+    }
+
+    /// Large packets vanish.
+    fn fall(&mut self, now: Instant) {
+        self.counters.black_holes += 1;
+        self.fell_again = self.fell_at.is_some_and(|at| now < at + RAISE_AFTER);
+        self.fell_at = Some(now);
+        tracing::warn!(from = self.size, "large packets vanish: the path's MTU has fallen");
+        self.forget_probes();
+        if self.size > self.base {
+            self.size = self.base;
+            self.state = State::Base { lost: 0 };
+        } else {
+            self.fail(now);
+        }
+    }
+
+    fn fail(&mut self, now: Instant) {
+        tracing::warn!(base = self.base, least = self.least, "not even base passes");
+        self.forget_probes();
+        self.size = self.least;
+        self.state = State::Error { retry_at: now + FIRST_RETRY, wait: 2 * FIRST_RETRY };
+    }
+
+    /// What was sent before the path changed says nothing about it.
+    fn forget_probes(&mut self) {
+        self.probe = None;
+        self.earlier.clear();
+        self.black_hole = BlackHole::new(self.black_hole.loss());
+    }
+
+    /// Base passes. A path on which large packets vanished twice in a while is not searched again at
+    /// once: it may carry probes, and lose what follows.
+    fn search_or_wait(&mut self, now: Instant) {
+        if self.fell_again {
+            self.complete(now);
+        } else {
+            self.state = State::Searching(Search::default());
+        }
+    }
+
+    fn complete(&mut self, now: Instant) {
+        let raise_at = (self.size < self.ceiling).then(|| now + RAISE_AFTER);
+        self.state = State::SearchComplete { raise_at };
+    }
+
+    /// The loss to reckon with: a guess on the safe side before much is known.
+    fn trusted(&self, loss: Probability) -> Probability {
+        if self.settled < TRUSTED_AFTER {
+            loss.max(LOSS_UNTIL_THEN)
+        } else {
+            loss
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

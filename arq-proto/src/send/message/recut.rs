@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! What becomes of a message under way whose chunks no longer fit a packet?
+//!
+//! The path carries less than when it was cut. It is cut once more, into smaller chunks, and of the old
+//! ones only what the peer has acknowledged counts: a chunk is the bytes from here to there, whatever
+//! the others look like. Repair symbols of the old cut are of no use any more.
+
+use smallvec::smallvec;
+
+use super::{chunk_bytes_for, lowest_bits, Message, Symbol};
+use crate::wire::{frame::Shape, MIN_CHUNK_BYTES};
+
+impl Message {
+    /// Whether its chunks are longer than `most` bytes, and could be shorter.
+    pub(crate) fn is_oversize(&self, most: usize) -> bool {
+        self.has_begun() && self.chunk_bytes > most.max(MIN_CHUNK_BYTES.into())
+    }
+
+    /// Cuts what is not acknowledged anew, into chunks of at most `most` bytes.
+    pub(crate) fn recut(&mut self, most: usize) {
+        debug_assert!(self.is_oversize(most));
+        let (old, acked, sent) = (self.shape(), self.acked, self.sent_once);
+        self.earlier_cuts.push(old.chunk_bytes);
+        self.chunk_bytes = chunk_bytes_for(self.len(), most);
+        let new = self.shape();
+        self.acked = covered(new, old, acked);
+        self.sent_once = covered(new, old, sent);
+        // What is in flight does not arrive: it is too long.
+        self.to_send = lowest_bits(new.chunk_count()) & !self.acked;
+        (self.copies, self.copy_rounds) = (0, 0);
+        self.in_flight = 0;
+        self.outstanding = smallvec![0; new.chunk_count()];
+        (self.repairs_due, self.repairs_sent) = (0, 0);
+        (self.repairs_in_flight, self.repairs_acked) = (0, 0);
+        (self.sent_again, self.parity) = (0, 0);
+    }
+
+    /// How often it was cut anew.
+    pub(crate) fn cut(&self) -> u8 {
+        // Each cut is into smaller chunks, of sizes that the path's MTU had.
+        u8::try_from(self.earlier_cuts.len()).unwrap_or(u8::MAX)
+    }
+
+    /// A symbol of an earlier cut arrived after all. The peer has the bytes of the chunk, if it was
+    /// one: chunks that lie within are there.
+    pub(super) fn on_earlier_acked(&mut self, cut: u8, symbol: Symbol) {
+        let (Symbol::Source(index), Some(&chunk_bytes)) =
+            (symbol, self.earlier_cuts.get(usize::from(cut)))
+        else {
+            return;
+        };
+        let old = Shape { message_bytes: self.len(), chunk_bytes };
+        self.acked |= covered(self.shape(), old, 1 << index);
+        self.to_send &= !self.acked;
+        self.stop_if_delivered();
+    }
+}
+
+/// The chunks of `new` that lie within chunks of `old`, of which those in `there` are there.
+pub(crate) fn covered(new: Shape, old: Shape, there: u128) -> u128 {
+    let ends = |index: usize| (new.message_bytes).min((index + 1) * new.chunk_bytes);
+    (0..new.chunk_count())
+        .filter(|&index| {
+            let first = index * new.chunk_bytes / old.chunk_bytes;
+            let last = (ends(index) - 1) / old.chunk_bytes;
+            (first..=last).all(|chunk| there >> chunk & 1 == 1)
+        })
+        .fold(0, |mask, index| mask | 1 << index)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{recovery::confidence::Confidence, wire::MAX_MESSAGE_BYTES, Probability};
+
+    fn message(len: usize, max_chunk: usize) -> Message {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let now = std::time::Instant::now();
+        let mut message = Message::new(bytes::Bytes::from(vec![7; len]), now, None);
+        message.begin(max_chunk);
+        message
+    }
+
+    fn send_all(message: &mut Message) -> Vec<Symbol> {
+        std::iter::from_fn(|| {
+            let symbol = message.next_symbol()?;
+            message.on_sent(symbol);
+            Some(symbol)
+        })
+        .collect()
+    }
+
+    // ARQ-MSG-6
+    #[test]
+    fn what_was_acknowledged_is_not_sent_again() {
+        let mut message = message(9_000, 3_000);
+        send_all(&mut message);
+        message.on_acked(0, Symbol::Source(1));
+        message.recut(1_000);
+        let sent = send_all(&mut message);
+        assert_eq!(sent, [0, 1, 2, 6, 7, 8].map(Symbol::Source));
+        // A late acknowledgement of the first cut, and losses of it that are none of ours.
+        message.on_lost(0, Symbol::Source(0));
+        message.on_lost(0, Symbol::Source(2));
+        message.on_acked(0, Symbol::Source(2));
+        (0..3).for_each(|index| message.on_acked(1, Symbol::Source(index)));
+        assert!(message.is_delivered());
+    }
+
+    // ARQ-MSG-6
+    #[test]
+    fn repair_symbols_of_an_earlier_cut_do_not_count() {
+        let mut message = message(9_000, 3_000);
+        let sent = send_all(&mut message);
+        sent.iter().for_each(|&symbol| message.on_lost(0, symbol));
+        message.repair(Confidence::new(Probability::from_ppm(250_000), false));
+        assert_eq!(message.next_symbol(), Some(Symbol::Repair(0)));
+        send_all(&mut message);
+        message.recut(1_000);
+        message.on_acked(0, Symbol::Repair(0));
+        assert_eq!(send_all(&mut message).len(), 9);
+        assert!(!message.is_delivered());
+    }
+
+    #[test]
+    fn a_whole_message_can_be_cut_and_a_small_chunk_stays() {
+        let mut message = message(1_400, 1_400);
+        assert!(message.is_oversize(1_300) && !message.is_oversize(1_400));
+        send_all(&mut message);
+        message.recut(1_300);
+        assert_eq!((send_all(&mut message).len(), message.cut()), (2, 1));
+        message.recut(600);
+        assert_eq!((send_all(&mut message).len(), message.cut()), (3, 2));
+        assert!(!message.is_oversize(100), "no chunk is smaller than 512 bytes");
+    }
+
+    proptest! {
+        /// Bytes that were not sent before a cut are not counted as sent after it, and the other way
+        /// round only at its seams.
+        // ARQ-MSG-6
+        #[test]
+        fn coverage_is_by_byte(
+            len in 1_025..=MAX_MESSAGE_BYTES,
+            old_chunk in 1_025_usize..9_000,
+            new_chunk in 512_usize..1_025,
+            there in any::<u128>(),
+        ) {
+            let old_chunk = old_chunk.min(len);
+            let old = Shape { message_bytes: len, chunk_bytes: old_chunk };
+            let new = Shape { message_bytes: len, chunk_bytes: new_chunk };
+            let mask = covered(new, old, there);
+            for index in 0..new.chunk_count() {
+                let bytes = index * new_chunk..len.min((index + 1) * new_chunk);
+                let all = bytes.into_iter().all(|byte| there >> (byte / old_chunk) & 1 == 1);
+                prop_assert_eq!(mask >> index & 1 == 1, all);
+            }
+            prop_assert_eq!(mask & !lowest_bits(new.chunk_count()), 0);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Is each symbol sent as often as it must be, and no more?
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{wire::MAX_MESSAGE_BYTES, Probability};
+
+fn message(len: usize, max_chunk: usize) -> Message {
+    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+    let now = Instant::now();
+    let mut message = Message::new(Bytes::from(vec![7; len]), now, None);
+    message.begin(max_chunk);
+    message
+}
+
+fn confidence(percent: u32) -> Confidence {
+    Confidence::new(Probability::from_ppm(percent * 10_000), false)
+}
+
+/// Sends everything that is to be sent.
+fn send_all(message: &mut Message) -> Vec<Symbol> {
+    std::iter::from_fn(|| {
+        let symbol = message.next_symbol()?;
+        message.on_sent(symbol);
+        Some(symbol)
+    })
+    .collect()
+}
+
+proptest! {
+    // ARQ-MSG-1
+    #[test]
+    fn chunks_cover_the_message(len in 1..=MAX_MESSAGE_BYTES, max_chunk in 512_usize..9_000) {
+        let mut message = message(len, max_chunk);
+        let mut covered = 0;
+        while let Some(Symbol::Source(index)) = message.next_symbol() {
+            let chunk_len = message.chunk_len(index.into());
+            prop_assert!(chunk_len <= max_chunk.max(len.min(512)));
+            prop_assert_eq!(message.on_sent(Symbol::Source(index)), Sent::New(chunk_len));
+            covered += chunk_len;
+        }
+        prop_assert_eq!(covered, len);
+        prop_assert!(message.is_sent_once() && message.unsent_bytes() == 0);
+    }
+
+    /// Whatever is lost and acknowledged, in whatever order: something is on its way or to be
+    /// sent until the receiver has enough, and then nothing more is sent.
+    // ARQ-REP-1
+    #[test]
+    fn a_message_is_repaired_until_it_can_be_completed(
+        len in 1..=MAX_MESSAGE_BYTES,
+        percent in 1_u32..50,
+        plainly in any::<bool>(),
+        fates in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..600),
+    ) {
+        let mut message = message(len, 1_100);
+        let mut in_flight = send_all(&mut message);
+        let mut fates = fates.into_iter();
+        while !message.is_delivered() {
+            prop_assert!(!in_flight.is_empty(), "nothing is on its way");
+            // In the end, everything arrives.
+            let (at, lost) = fates
+                .next()
+                .map_or((0, false), |(which, lost)| (which.index(in_flight.len()), lost));
+            let symbol = in_flight.remove(at);
+            if lost {
+                message.on_lost(0, symbol);
+                if plainly {
+                    message.repair_plainly();
+                } else {
+                    message.repair(confidence(percent));
+                }
+            } else {
+                message.on_acked(0, symbol);
+            }
+            in_flight.extend(send_all(&mut message));
+        }
+        prop_assert_eq!(message.next_symbol(), None);
+    }
+}
+
+// ARQ-LOS-4, ARQ-LOS-5
+#[test]
+fn a_chunk_is_repeated_only_when_no_transmission_of_it_is_left() {
+    let mut message = message(1_000, 512);
+    let [first, second] = [Symbol::Source(0), Symbol::Source(1)];
+    assert_eq!(send_all(&mut message), [first, second]);
+    message.on_lost(0, first);
+    message.repair_plainly();
+    assert_eq!(message.next_symbol(), Some(first));
+    assert_eq!(message.on_sent(first), Sent::Again);
+    // A second copy, as a probe sends it.
+    message.on_sent(first);
+    message.on_lost(0, first);
+    message.repair_plainly();
+    assert_eq!(message.next_symbol(), None, "the other copy may arrive");
+    message.on_acked(0, first);
+    message.on_lost(0, first);
+    message.repair_plainly();
+    assert_eq!(message.next_symbol(), None, "it has arrived");
+    message.on_acked(0, second);
+    assert!(message.is_delivered());
+}
+
+// ARQ-REP-2, ARQ-REP-3
+#[test]
+fn small_deficits_are_copied_and_larger_ones_coded() {
+    let mut message = message(10_000, 1_112);
+    let sent = send_all(&mut message);
+    // One is lost, the rest has arrived: copies of it, one for each round.
+    sent[1..].iter().for_each(|&symbol| message.on_acked(0, symbol));
+    message.on_lost(0, sent[0]);
+    message.repair(confidence(10));
+    assert_eq!(send_all(&mut message), [sent[0]; 2]);
+    message.on_acked(0, sent[0]);
+    assert!(message.is_delivered());
+
+    // Three are lost, six have arrived: five symbols, of which three arrive in 99 of 100 cases.
+    let mut message = self::message(10_000, 1_112);
+    let sent = send_all(&mut message);
+    sent[3..].iter().for_each(|&symbol| message.on_acked(0, symbol));
+    sent[..3].iter().for_each(|&symbol| message.on_lost(0, symbol));
+    message.repair(confidence(10));
+    let repairs = send_all(&mut message);
+    assert_eq!(repairs, [0, 1, 2, 3, 4].map(Symbol::Repair));
+    // One more loss changes nothing: enough are still on their way, with what is known now.
+    message.on_acked(0, repairs[0]);
+    message.on_acked(0, repairs[1]);
+    message.on_lost(0, repairs[2]);
+    message.repair(confidence(10));
+    assert_eq!(send_all(&mut message), []);
+    message.on_acked(0, repairs[3]);
+    assert!(message.is_delivered());
+}
+
+// ARQ-REP-5
+#[test]
+fn parity_follows_the_chunks_and_covers_what_is_lost_of_them() {
+    let mut message = message(10_000, 1_112);
+    let sent = send_all(&mut message);
+    message.protect(4);
+    let parity = send_all(&mut message);
+    assert_eq!(parity, [0, 1, 2, 3].map(Symbol::Repair));
+    // Two are lost: enough is on its way.
+    sent[..2].iter().for_each(|&symbol| message.on_lost(0, symbol));
+    sent[2..].iter().for_each(|&symbol| message.on_acked(0, symbol));
+    message.repair(confidence(10));
+    assert_eq!(message.next_symbol(), None);
+    parity[..2].iter().for_each(|&symbol| message.on_acked(0, symbol));
+    assert!(message.is_delivered());
+}
+
+// ARQ-REP-1
+#[test]
+fn what_is_still_in_flight_of_the_first_round_is_not_doubted() {
+    let mut message = message(30_000, 1_112);
+    let sent = send_all(&mut message);
+    message.protect(3);
+    let parity = send_all(&mut message);
+    // One lost, most of the rest unknown: three symbols are there to make up for it.
+    message.on_acked(0, sent[1]);
+    message.on_lost(0, sent[0]);
+    message.repair(confidence(10));
+    assert_eq!(send_all(&mut message), []);
+    // Four lost, the rest unknown: one is lacking, whatever else arrives. Two make that sure.
+    sent[2..5].iter().for_each(|&symbol| message.on_lost(0, symbol));
+    message.repair(confidence(10));
+    assert_eq!(send_all(&mut message), [3, 4].map(Symbol::Repair));
+    // Nothing but the last few left, on which no later acknowledgement will tell.
+    sent[5..].iter().for_each(|&symbol| message.on_acked(0, symbol));
+    message.on_lost(0, parity[0]);
+    message.repair(confidence(10));
+    assert_eq!(send_all(&mut message).len(), 3, "four lacking, four in flight: 7 in all");
+}
+
+// ARQ-PTO-6
+#[test]
+fn silence_about_a_whole_message_is_a_lost_answer() {
+    let mut message = message(10_000, 1_112);
+    let sent = send_all(&mut message);
+    assert!(message.has_enough_in_flight(confidence(10)), "nine are not lost by chance");
+    // Heard of, and one is lacking: it may well be lost.
+    sent[1..].iter().for_each(|&symbol| message.on_acked(0, symbol));
+    assert!(!message.has_enough_in_flight(confidence(1)));
+    let mut single = self::message(500, 1_112);
+    send_all(&mut single);
+    assert!(!single.has_enough_in_flight(confidence(10)), "one packet is easily lost");
+}
+
+// ARQ-REP-5
+#[test]
+fn a_message_of_one_chunk_is_doubled_instead() {
+    let mut message = message(300, 1_112);
+    assert!(message.is_last_of_first_round(Symbol::Source(0)));
+    assert_eq!(send_all(&mut message), [Symbol::Source(0)]);
+    message.protect(1);
+    assert_eq!(send_all(&mut message), [Symbol::Source(0)]);
+    message.on_lost(0, Symbol::Source(0));
+    message.repair_plainly();
+    assert_eq!(message.next_symbol(), None, "the copy may arrive");
+}
+
+// ARQ-LOS-5
+#[test]
+fn a_loss_that_was_none_takes_its_repair_back() {
+    let mut message = message(10_000, 1_112);
+    let sent = send_all(&mut message);
+    sent.iter().for_each(|&symbol| message.on_lost(0, symbol));
+    message.repair(Confidence::new(Probability::ZERO, true));
+    sent[..4].iter().for_each(|&symbol| message.on_acked(0, symbol));
+    assert_eq!(send_all(&mut message).len(), 5, "nine chunks, four of them were late");
+}
+
+// ARQ-REP-3
+#[test]
+fn the_last_repair_symbol_is_followed_by_copies() {
+    let mut message = message(10_000, 1_112);
+    let mut sent = send_all(&mut message);
+    for _ in 0..40 {
+        for symbol in std::mem::take(&mut sent) {
+            message.on_lost(0, symbol);
+        }
+        message.repair(confidence(10));
+        sent = send_all(&mut message);
+        assert!(sent.len() >= 9, "{sent:?}");
+    }
+    assert!(sent.iter().all(|symbol| matches!(symbol, Symbol::Source(_))));
+}
