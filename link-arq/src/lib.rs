@@ -40,7 +40,9 @@ pub mod config;
 pub mod driver;
 mod link;
 mod manager;
+pub mod metrics;
 pub mod socket;
+pub mod statistics;
 mod terms;
 
 use async_trait::async_trait;
@@ -52,8 +54,8 @@ use zenoh_protocol::{
 use zenoh_result::ZResult;
 
 pub use config::ArqConfigurator;
-pub use link::{statistics, AssociationStats};
 pub use manager::LinkManagerUnicastArq;
+pub use statistics::{statistics, AssociationStats};
 
 /// The protocol part of an `arq/host:port` locator.
 pub const ARQ_LOCATOR_PREFIX: &str = "arq";

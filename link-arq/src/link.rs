@@ -13,15 +13,15 @@ use std::{
     net::SocketAddr,
     sync::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
     },
     time::{Duration, Instant},
 };
 
-use arq_proto::{ConnectionError, LaneId, Stats};
+use arq_proto::{ConnectionError, LaneId};
 use async_trait::async_trait;
 use bytes::Bytes;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use zenoh_link_commons::{
     get_ip_interface_names, LinkAuthId, LinkUnicast, LinkUnicastTrait, NewLink,
 };
@@ -32,10 +32,19 @@ use zenoh_protocol::{
 };
 use zenoh_result::{bail, zerror, ZResult};
 
-use crate::{driver::ArqConnection, terms::Terms, ARQ_LOCATOR_PREFIX, ARQ_MTU};
+use crate::{
+    driver::ArqConnection,
+    manager::driver_runtime,
+    statistics::{self, AssociationStats},
+    terms::Terms,
+    ARQ_LOCATOR_PREFIX, ARQ_MTU,
+};
 
 /// What the links over one connection share.
-struct Association {
+pub(crate) struct Association {
+    /// Its number in this process.
+    id: u64,
+    opened_at: Instant,
     connection: ArqConnection,
     src: Locator,
     dst: Locator,
@@ -45,9 +54,22 @@ struct Association {
     keep_alive: OnceLock<&'static [u8]>,
     /// The session takes its leave, and what it has sent must arrive.
     parting: AtomicBool,
+    /// Logs the statistics while the association lives, when that is asked for.
+    reporter: OnceLock<AbortOnDropHandle<()>>,
 }
 
 impl Association {
+    /// How it stands.
+    pub(crate) fn snapshot(&self) -> AssociationStats {
+        AssociationStats {
+            id: self.id,
+            src: self.src.clone(),
+            dst: self.dst.clone(),
+            age: self.opened_at.elapsed(),
+            stats: self.connection.stats(),
+        }
+    }
+
     fn learn_framing(&self, batch: &[u8]) {
         if self.keep_alive.get().is_none() {
             if let Some(keep_alive) = keep_alive_framed_as(batch) {
@@ -57,41 +79,16 @@ impl Association {
     }
 }
 
+impl Drop for Association {
+    fn drop(&mut self) {
+        statistics::log_end(&self.snapshot());
+    }
+}
+
 /// A peer's session that hangs in a process that lives is told apart from a quiet one by its own
 /// batches: so long after the last, its keep-alive is repeated no more. Longer than the stock
 /// interval of 2.5 s.
 const REPEAT_FOR: Duration = Duration::from_secs(5);
-
-/// The associations of this process, those that have ended included until the next look.
-static ASSOCIATIONS: Mutex<Vec<Weak<Association>>> = Mutex::new(Vec::new());
-
-/// How an `arq/` association of this process stands.
-#[derive(Debug, Clone)]
-pub struct AssociationStats {
-    /// Its local end.
-    pub src: Locator,
-    /// Its remote end.
-    pub dst: Locator,
-    /// What it has done since it was opened.
-    pub stats: Stats,
-}
-
-/// How the `arq/` associations of this process stand, in the order in which they were opened.
-#[must_use]
-pub fn statistics() -> Vec<AssociationStats> {
-    let mut associations = lock(&ASSOCIATIONS);
-    associations.retain(|association| association.strong_count() > 0);
-    let alive: Vec<_> = associations.iter().filter_map(Weak::upgrade).collect();
-    drop(associations);
-    alive
-        .iter()
-        .map(|association| AssociationStats {
-            src: association.src.clone(),
-            dst: association.dst.clone(),
-            stats: association.connection.stats(),
-        })
-        .collect()
-}
 
 /// One link over a connection.
 pub(crate) struct LinkUnicastArq {
@@ -109,26 +106,32 @@ pub(crate) struct LinkUnicastArq {
     session_heard_at: Mutex<Instant>,
 }
 
-/// The links of a connection from `src` to `dst` on the agreed terms.
+/// The links of a connection from `src` to `dst` on the agreed terms. Their statistics are logged
+/// each `stats_log`.
 pub(crate) fn links(
     connection: ArqConnection,
     terms: Terms,
     src_addr: SocketAddr,
     dst: &Locator,
+    stats_log: Option<Duration>,
 ) -> ZResult<LinkUnicast> {
     let open = if terms.mixed_reliability { 2 } else { 1 };
     let association = Arc::new(Association {
+        id: statistics::next_id(),
+        opened_at: Instant::now(),
         connection,
         src: Locator::new(ARQ_LOCATOR_PREFIX, src_addr.to_string(), "")?,
         dst: dst.clone(),
         open: AtomicUsize::new(open),
         keep_alive: OnceLock::new(),
         parting: AtomicBool::new(false),
+        reporter: OnceLock::new(),
     });
-    let mut associations = lock(&ASSOCIATIONS);
-    associations.retain(|association| association.strong_count() > 0);
-    associations.push(Arc::downgrade(&association));
-    drop(associations);
+    statistics::register(&association);
+    if let Some(period) = stats_log {
+        let runtime = driver_runtime()?;
+        association.reporter.get_or_init(|| statistics::log_every(period, &association, &runtime));
+    }
     let link = |reliability: Reliability, metadata: &str| -> ZResult<Arc<LinkUnicastArq>> {
         Ok(Arc::new(LinkUnicastArq {
             association: association.clone(),

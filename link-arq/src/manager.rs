@@ -25,7 +25,7 @@ use zenoh_result::{bail, zerror, ZResult};
 use crate::{
     config::LinkConfig,
     driver::{ArqConnection, ArqEndpoint},
-    link, socket, terms, ARQ_LOCATOR_PREFIX,
+    link, metrics, socket, terms, ARQ_LOCATOR_PREFIX,
 };
 
 /// How long an address may be silent before the next one is tried beside it (RFC 8305 §5).
@@ -59,7 +59,7 @@ impl ConstructibleLinkManagerUnicast<()> for LinkManagerUnicastArq {
 /// Drivers run on threads of their own. Each of zenoh's runtimes can be blocked for seconds, by a
 /// callback of the application or by a publisher that waits for a full link to close, and a driver
 /// that stands still acknowledges nothing, on any link of the process.
-fn driver_runtime() -> ZResult<Handle> {
+pub(crate) fn driver_runtime() -> ZResult<Handle> {
     static DRIVERS: LazyLock<std::io::Result<Runtime>> = LazyLock::new(|| {
         tokio::runtime::Builder::new_multi_thread()
             .worker_threads(DRIVER_THREADS)
@@ -96,6 +96,7 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
     async fn new_link(&self, endpoint: EndPoint) -> ZResult<LinkUnicast> {
         let failed = |error| zerror!("cannot connect to {endpoint}: {error}");
         let config = LinkConfig::parse(&endpoint).map_err(|error| failed(error.to_string()))?;
+        metrics::switch_on(&config).map_err(|error| failed(error.to_string()))?;
         let config = Arc::new(config);
         let addresses = unicast_addresses(&endpoint).await?;
         let (connection, src) = connect_first(addresses, &config).await.map_err(failed)?;
@@ -105,12 +106,13 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
             failed(reason)
         })?;
         tracing::info!(%src, dst = %connection.remote(), ?terms, "arq link opened");
-        link::links(connection, terms, src, &endpoint.to_locator())
+        link::links(connection, terms, src, &endpoint.to_locator(), config.stats_log)
     }
 
     async fn new_listener(&self, endpoint: EndPoint) -> ZResult<Locator> {
         let failed = |error| zerror!("cannot listen on {endpoint}: {error}");
         let config = LinkConfig::parse(&endpoint).map_err(|error| failed(error.to_string()))?;
+        metrics::switch_on(&config).map_err(|error| failed(error.to_string()))?;
         let addresses = unicast_addresses(&endpoint).await?;
         let socket = bind_first(&addresses, &config).map_err(failed)?;
         let local = socket.local_addr();
@@ -201,7 +203,7 @@ fn accepted_link(connection: ArqConnection, config: &LinkConfig) -> ZResult<Link
     })?;
     tracing::info!(%src, %dst, ?terms, "arq link accepted");
     let dst = Locator::new(ARQ_LOCATOR_PREFIX, dst.to_string(), "")?;
-    link::links(connection, terms, src, &dst)
+    link::links(connection, terms, src, &dst, config.stats_log)
 }
 
 /// Connects to the first address that answers. Those that keep silent are not waited for before

@@ -321,3 +321,18 @@ async fn many_connections_share_a_socket_fairly() {
     let (near, far) = ends.await.expect("none starves");
     assert_eq!((near.len(), far.len()), (50, 50));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_the_interface_refuses_is_known_at_once() {
+    let network = MemoryNetwork::lossless();
+    network.limit_sends(1_300);
+    let pair = pair_with(network, ConfigBuilder { mtu: 1_472, ..config() }).await;
+    // No time passes: no probe has been waited for.
+    for _ in 0..30 {
+        pair.near.send(lane(5), &[1; 5_000]).await.unwrap();
+        assert_eq!(pair.far.recv(lane(5)).await.unwrap().len(), 5_000);
+    }
+    let stats = pair.near.stats();
+    assert!(stats.mtu_probes_lost > 3, "{stats:?}");
+    assert_eq!(stats.path_mtu_bytes, 1_252);
+}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
-//! Shows who this session is, whom it sees, and over which links.
+//! Shows who this session is, whom it sees, over which links, and how the `arq/` links stand.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use clap::Parser;
 use zenoh::session::{Session, ZenohId};
 use zenoh::Wait;
 
-/// Shows who this session is, whom it sees, and over which links.
+/// Shows who this session is, whom it sees, over which links, and how the arq/ links stand.
 #[derive(Parser)]
 #[command(version, after_help = teach!("  zenohd -l arq/0.0.0.0:7447\n  z_info -e arq/127.0.0.1:7447"))]
 struct Arguments {
@@ -40,5 +40,19 @@ fn show(session: &Session) -> zenoh::Result<()> {
         let (zid, src, dst) = (link.zid(), link.src(), link.dst());
         println!("  to {zid}: {src} -> {dst}, at most {} bytes a batch", link.mtu());
     }
+    show_arq_links();
     session.close().wait()
+}
+
+/// How the `arq/` links stand; docs/statistics.md explains each figure.
+fn show_arq_links() {
+    let links = zenoh_link_arq::statistics();
+    if !links.is_empty() {
+        println!("arq links:");
+    }
+    for link in links {
+        for line in format!("{link:#}").lines() {
+            println!("  {line}");
+        }
+    }
 }

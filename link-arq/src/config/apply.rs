@@ -2,7 +2,7 @@
 
 //! What does each key set? Values are already within the ranges of the table.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use arq_proto::{CongestionConfig, FecConfig, Scheme};
 
@@ -10,6 +10,7 @@ use super::{
     keys::{Key, Parsed, Section},
     ConfigError, Layer, LinkConfig, Wish,
 };
+use crate::metrics::parse_address;
 
 impl LinkConfig {
     /// Sets what `layer` names and leaves the rest.
@@ -49,6 +50,8 @@ impl LinkConfig {
             ("iface", Parsed::Text(name)) => self.socket.interface = Some(name.clone()),
             ("bind", Parsed::Text(address)) => self.bind = Some(address.clone()),
             ("dscp", Parsed::Text(text)) => self.socket.dscp = Some(dscp(text)?),
+            ("metrics", Parsed::Text(text)) => self.metrics = Some(metrics(text)?),
+            ("stats_log_ms", Parsed::Number(n)) => self.stats_log = n.map(ms),
             ("mixed_rel", Parsed::Word("0")) => self.mixed_reliability = Wish::Off,
             // Read before: they name other layers, or need more than one key.
             ("config" | "preset" | "scheme" | "cc" | "cc_window" | "mixed_rel", _) => {}
@@ -165,6 +168,14 @@ fn fec(text: &str) -> Result<FecConfig, ConfigError> {
             Some(percent) => Ok(FecConfig::Percent(percent)),
             None => Err(Key::find("fec", Section::Config)?.bad(text)),
         },
+    }
+}
+
+/// An address, or a port of this host alone.
+fn metrics(text: &str) -> Result<SocketAddr, ConfigError> {
+    match parse_address(text) {
+        Some(address) => Ok(address),
+        None => Err(Key::find("metrics", Section::Config)?.bad(text)),
     }
 }
 

@@ -257,12 +257,17 @@ pub const KEYS: &[Key] = &[
         "4194304",
         "receive buffer asked of the kernel, which caps it at net.core.rmem_max",
     ),
-    config("mtu", number("bytes", 576, 65_507), "1200", "largest UDP payload sent"),
+    config(
+        "mtu",
+        number("bytes", 576, 65_507),
+        "1200",
+        "largest UDP payload sent; above 1200 only what the path was asked about and has carried",
+    ),
     config(
         "chunk",
         number_or("bytes", 512, 65_507, "auto"),
         "auto",
-        "bytes of a message in one packet; auto fills the datagram",
+        "bytes of a message in one packet; auto fills the datagram unless loss grows with its size",
     ),
     config(
         "fec",
@@ -361,5 +366,17 @@ pub const KEYS: &[Key] = &[
         Value::Word(&["0", "auto"]),
         "auto",
         "0 refuses the best-effort link, as `?mixed_rel=0` does; set by zenoh's lowlatency mode",
+    ),
+    config(
+        "metrics",
+        Value::Text("ip:port, or a port of 127.0.0.1"),
+        "none",
+        "where the statistics of all arq/ links of the process can be read, in OpenMetrics text",
+    ),
+    config(
+        "stats_log_ms",
+        number_or("ms", 100, DAY_MS, "none"),
+        "none",
+        "how often the link's statistics are logged, beside the line at its end",
     ),
 ];

@@ -9,7 +9,7 @@ mod apply;
 mod keys;
 mod preset;
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, net::SocketAddr, path::Path, time::Duration};
 
 use arq_proto::ConfigBuilder;
 use serde::Deserialize;
@@ -48,6 +48,10 @@ pub struct LinkConfig {
     pub priorities: Wish,
     /// A link that repairs nothing past the deadline.
     pub best_effort: bool,
+    /// Where the statistics of the process are served.
+    pub metrics: Option<SocketAddr>,
+    /// How often the statistics of the link are logged.
+    pub stats_log: Option<Duration>,
 }
 
 impl Default for LinkConfig {
@@ -62,6 +66,8 @@ impl Default for LinkConfig {
             mixed_reliability: Wish::Auto,
             priorities: Wish::Auto,
             best_effort: false,
+            metrics: None,
+            stats_log: None,
         }
     }
 }

@@ -10,7 +10,7 @@ pub(super) fn values(name: &str) -> Vec<(&'static str, String)> {
         // Ethernet's MTU; the default controller sees to the rest: delays of tens of ms, and loss of what
         // the channel's own retries cannot bring through.
         "wifi" => &[("mtu", "1452")],
-        // Tunnels eat from the MTU; hand-overs are silent for seconds; buffers are deep.
+        // Probes would be paid for; hand-overs are silent for seconds; buffers are deep.
         "cellular" => &[("mtu", "1200"), ("idle_timeout_ms", "30000"), ("linger_ms", "1000")],
         // Short contacts: a peer that is back must be noticed at once, and stale data is worthless.
         "v2v" => &[

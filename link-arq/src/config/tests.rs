@@ -73,6 +73,7 @@ fn every_key_changes_something() {
             }
             Value::Text(_) if key.name == "dscp" => "0x10|2".to_owned(),
             Value::Text(_) if key.name == "fec" => "off".to_owned(),
+            Value::Text(_) if key.name == "metrics" => "9464".to_owned(),
             Value::Text(_) => "x".to_owned(),
         };
         let mark = if key.section == Section::Metadata { '?' } else { '#' };
@@ -134,6 +135,24 @@ fn fec_is_a_word_or_a_percentage() {
     ] {
         let config = parse(&format!("arq/localhost:7447#fec={value}")).unwrap();
         assert_eq!(config.protocol.fec, fec);
+    }
+}
+
+#[test]
+fn metrics_are_served_on_this_host_alone_unless_told() {
+    let metrics = |value: &str| parse(&format!("arq/localhost:7447#metrics={value}"));
+    for (value, address) in [
+        ("9464", "127.0.0.1:9464"),
+        ("127.0.0.1:9464", "127.0.0.1:9464"),
+        ("0.0.0.0:1", "0.0.0.0:1"),
+        ("[::1]:65535", "[::1]:65535"),
+    ] {
+        assert_eq!(metrics(value).unwrap().metrics, Some(address.parse().unwrap()));
+    }
+    for bad in ["0", "65536", "127.0.0.1:0", "127.0.0.1", "localhost:9464", "on"] {
+        let text = metrics(bad).unwrap_err().to_string();
+        let expected = "expected ip:port, or a port of 127.0.0.1";
+        assert!(text.contains(&format!("`metrics={bad}`")) && text.contains(expected), "{text}");
     }
 }
 

@@ -23,7 +23,7 @@ use thiserror::Error;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{endpoint::Shared, lanes::LaneWaiters, lock, now};
-use crate::socket::{Received, Segments};
+use crate::socket::{is_too_long, Received, Segments};
 
 /// Batches that a task of the application sends before it leaves the rest to the driver.
 const CALLER_BATCHES: usize = 4;
@@ -536,7 +536,13 @@ impl Inner {
                     return;
                 }
                 // As good as lost on the way: the protocol repairs it.
-                Err(error) => tracing::trace!(handle = ?self.handle, %error, "send failed"),
+                Err(error) => {
+                    tracing::trace!(handle = ?self.handle, %error, "send failed");
+                    if is_too_long(&error) {
+                        let size = transmit.segment_size;
+                        self.with_core(|state, now| state.core.handle_refused(now, size));
+                    }
+                }
             }
         }
         endpoint.buffers.give_back(buffer);

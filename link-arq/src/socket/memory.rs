@@ -28,6 +28,8 @@ struct Network {
     sockets: BTreeMap<SocketAddr, Inbox>,
     arrives: Box<Arrives>,
     blocked: bool,
+    /// The longest datagram that a socket takes.
+    longest: usize,
     writers: Vec<Waker>,
 }
 
@@ -47,6 +49,7 @@ impl MemoryNetwork {
             sockets: BTreeMap::new(),
             arrives: Box::new(arrives),
             blocked: false,
+            longest: usize::MAX,
             writers: Vec::new(),
         })))
     }
@@ -77,6 +80,11 @@ impl MemoryNetwork {
         if !blocked {
             network.writers.drain(..).for_each(Waker::wake);
         }
+    }
+
+    /// Makes every send of a datagram longer than `bytes` fail as an interface's MTU does.
+    pub fn limit_sends(&self, bytes: usize) {
+        self.lock().longest = bytes;
     }
 
     fn lock(&self) -> MutexGuard<'_, Network> {
@@ -146,6 +154,9 @@ impl DatagramSocket for MemorySocket {
         let mut network = self.network.lock();
         if network.blocked {
             return Err(io::ErrorKind::WouldBlock.into());
+        }
+        if segments.segment_bytes.min(segments.contents.len()) > network.longest {
+            return Err(io::Error::from_raw_os_error(super::TOO_LONG));
         }
         for datagram in segments.datagrams() {
             network.deliver(self.address, segments.destination, datagram);

@@ -67,6 +67,21 @@ pub trait DatagramSocket: Send + Sync + fmt::Debug + 'static {
     fn max_segments(&self) -> usize;
 }
 
+/// What a system answers to a datagram that is longer than its interface carries (EMSGSIZE).
+const TOO_LONG: i32 = if cfg!(windows) {
+    10_040
+} else if cfg!(any(target_os = "linux", target_os = "android")) {
+    90
+} else {
+    40
+};
+
+/// Whether a send failed because the datagram is longer than what the interface carries.
+#[must_use]
+pub fn is_too_long(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(TOO_LONG)
+}
+
 /// Buffers for one receive call. Not zeroed by the kernel until used, so an idle one costs
 /// address space only.
 pub struct ReceiveBatch {

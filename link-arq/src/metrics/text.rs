@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! The figures of the process in the OpenMetrics text format.
+
+use std::fmt;
+
+use arq_proto::{LaneId, LaneStats, Reliability};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{text::encode, DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet},
+    metrics::MetricType,
+    registry::{Registry, Unit},
+};
+
+use crate::statistics::{
+    priority_name, process_statistics, statistics, AssociationStats, Figure, Read, FIGURES,
+    LANE_FIGURES, PROCESS_FIGURES,
+};
+
+/// What every name begins with.
+const PREFIX: &str = "arq";
+
+/// How the `arq/` links of this process stand, in the OpenMetrics text format 1.0.
+#[must_use]
+pub fn openmetrics() -> String {
+    render(statistics())
+}
+
+fn render(links: Vec<AssociationStats>) -> String {
+    let mut registry = Registry::with_prefix(PREFIX);
+    registry.register_collector(Box::new(Snapshot(links)));
+    let mut text = String::new();
+    // A string takes everything.
+    let _ = encode(&mut text, &registry);
+    text
+}
+
+/// The links at one moment.
+#[derive(Debug)]
+struct Snapshot(Vec<AssociationStats>);
+
+type Label = (&'static str, String);
+
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let process = process_statistics(&self.0);
+        for figure in PROCESS_FIGURES {
+            alone(&mut encoder, figure, &process)?;
+        }
+        let links: Vec<_> = self.0.iter().map(|link| (link_labels(link), link.clone())).collect();
+        for figure in FIGURES {
+            family(&mut encoder, figure, links.iter())?;
+        }
+        let lanes: Vec<_> = self.0.iter().flat_map(used_lanes).collect();
+        for figure in LANE_FIGURES {
+            family(&mut encoder, figure, lanes.iter())?;
+        }
+        Ok(())
+    }
+}
+
+/// One figure of the process.
+fn alone<S>(encoder: &mut DescriptorEncoder<'_>, figure: &Figure<S>, stats: &S) -> fmt::Result {
+    let unit = unit(figure);
+    let metric =
+        encoder.encode_descriptor(figure.name, figure.meaning, unit.as_ref(), kind(figure))?;
+    value(metric, &figure.read, stats)
+}
+
+/// One figure of everything that has it.
+fn family<'a, L: EncodeLabelSet + 'a, S: 'a>(
+    encoder: &mut DescriptorEncoder<'_>,
+    figure: &Figure<S>,
+    members: impl Iterator<Item = &'a (L, S)>,
+) -> fmt::Result {
+    let unit = unit(figure);
+    let mut family =
+        encoder.encode_descriptor(figure.name, figure.meaning, unit.as_ref(), kind(figure))?;
+    for (labels, stats) in members {
+        value(family.encode_family(labels)?, &figure.read, stats)?;
+    }
+    Ok(())
+}
+
+fn unit<S>(figure: &Figure<S>) -> Option<Unit> {
+    figure.unit.map(|unit| Unit::Other(unit.to_owned()))
+}
+
+fn kind<S>(figure: &Figure<S>) -> MetricType {
+    match figure.read {
+        Read::Counter(_) => MetricType::Counter,
+        Read::Gauge(_) => MetricType::Gauge,
+    }
+}
+
+fn value<S>(mut encoder: MetricEncoder<'_>, read: &Read<S>, stats: &S) -> fmt::Result {
+    match read {
+        Read::Counter(read) => encoder.encode_counter::<NoLabelSet, _, u64>(&read(stats), None),
+        Read::Gauge(read) => encoder.encode_gauge(&read(stats)),
+    }
+}
+
+/// The number tells links apart whose addresses are the same, such as that of a restarted peer and
+/// the one before.
+fn link_labels(link: &AssociationStats) -> Vec<Label> {
+    vec![("link", link.id.to_string()), ("src", link.src_address()), ("dst", link.dst_address())]
+}
+
+/// The lanes that have carried something: most links use few of the sixteen.
+fn used_lanes(link: &AssociationStats) -> impl Iterator<Item = (Vec<Label>, LaneStats)> + '_ {
+    let lanes = LaneId::all().zip(link.stats.lanes);
+    lanes.filter(|(_, lane)| *lane != LaneStats::default()).map(|(id, lane)| {
+        let reliability = match id.reliability() {
+            Reliability::Reliable => "reliable",
+            Reliability::BestEffort => "best_effort",
+        };
+        let mut labels = link_labels(link);
+        labels.push(("priority", priority_name(id).to_owned()));
+        labels.push(("reliability", reliability.to_owned()));
+        (labels, lane)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use arq_proto::Stats;
+
+    use super::*;
+
+    fn link(id: u64) -> AssociationStats {
+        let mut stats = Stats { srtt: Duration::from_millis(20), ..Stats::default() };
+        stats.bytes_sent = u64::MAX - id;
+        stats.lanes[11].messages_sent = 7;
+        AssociationStats {
+            id,
+            src: "arq/[::1]:40000".parse().unwrap(),
+            dst: "arq/[::1]:7447?rel=1".parse().unwrap(),
+            age: Duration::from_secs(5),
+            stats,
+        }
+    }
+
+    #[test]
+    fn names_units_labels_and_values() {
+        let text = render(vec![link(1), link(2)]);
+        let labels = r#"link="2",src="arq/[::1]:40000",dst="arq/[::1]:7447""#;
+        for line in [
+            "# TYPE arq_links gauge".to_owned(),
+            "arq_links 2.0".to_owned(),
+            "# UNIT arq_rtt_smoothed_seconds seconds".to_owned(),
+            format!("arq_rtt_smoothed_seconds{{{labels}}} 0.02"),
+            "# TYPE arq_sent_bytes counter".to_owned(),
+            format!("arq_sent_bytes_total{{{labels}}} 18446744073709551613"),
+            format!(
+                "arq_lane_messages_sent_total{{{labels},priority=\"data\",\
+                 reliability=\"best_effort\"}} 7"
+            ),
+        ] {
+            assert!(text.lines().any(|have| have == line), "{line}\n{text}");
+        }
+        assert!(text.ends_with("\n# EOF\n"));
+        assert!(!text.contains("priority=\"background\""), "an unused lane is not shown");
+    }
+
+    #[test]
+    fn every_figure_is_in_the_text_even_without_links() {
+        let (none, one) = (render(Vec::new()), render(vec![link(1)]));
+        assert!(none.contains("\narq_links 0.0\n"), "{none}");
+        for figure in FIGURES {
+            let name = figure.exported_name();
+            assert!(one.contains(&format!("\n{name}{{")), "{name}\n{one}");
+        }
+    }
+}

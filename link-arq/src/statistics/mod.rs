@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! How do the `arq/` links of this process stand?
+//!
+//! One snapshot type, [`AssociationStats`], for everybody who wants to know: [`FIGURES`] names each
+//! figure for exporters, `Display` writes them for people, [`LOG_TARGET`] is where they are logged.
+//! What is normal and what to do when it is not: `docs/statistics.md`.
+
+mod display;
+mod figures;
+pub mod human;
+mod log;
+
+use std::{
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        Arc, Mutex, PoisonError, Weak,
+    },
+    time::Duration,
+};
+
+use arq_proto::Stats;
+use zenoh_protocol::core::Locator;
+
+pub(crate) use display::priority_name;
+pub use figures::{Figure, Read, FIGURES, LANE_FIGURES, PROCESS_FIGURES};
+pub use log::LOG_TARGET;
+pub(crate) use log::{log_end, log_every};
+
+use crate::link::Association;
+
+/// The associations of this process, those that have ended included until the next look.
+static ASSOCIATIONS: Mutex<Vec<Weak<Association>>> = Mutex::new(Vec::new());
+/// How many there have been.
+static OPENED: AtomicU64 = AtomicU64::new(0);
+
+/// How an `arq/` association of this process stands: one connection, and the one or two zenoh links
+/// over it.
+#[derive(Debug, Clone)]
+pub struct AssociationStats {
+    /// Its number in this process, from 1.
+    pub id: u64,
+    /// Its local end.
+    pub src: Locator,
+    /// Its remote end.
+    pub dst: Locator,
+    /// How long ago it was opened.
+    pub age: Duration,
+    /// What it has done since it was opened.
+    pub stats: Stats,
+}
+
+/// How many associations this process has and has had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessStats {
+    /// Those that are open.
+    pub links: u64,
+    /// All since the process began.
+    pub links_opened: u64,
+}
+
+/// How the `arq/` associations of this process stand, in the order in which they were opened.
+#[must_use]
+pub fn statistics() -> Vec<AssociationStats> {
+    let mut associations = ASSOCIATIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    associations.retain(|association| association.strong_count() > 0);
+    let alive: Vec<_> = associations.iter().filter_map(Weak::upgrade).collect();
+    drop(associations);
+    alive.iter().map(|association| association.snapshot()).collect()
+}
+
+/// The figures of the process, when `links` are open.
+pub(crate) fn process_statistics(links: &[AssociationStats]) -> ProcessStats {
+    ProcessStats { links: links.len() as u64, links_opened: OPENED.load(Ordering::Relaxed) }
+}
+
+/// The number of the next association.
+pub(crate) fn next_id() -> u64 {
+    OPENED.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+/// From now on `association` is part of [`statistics`].
+pub(crate) fn register(association: &Arc<Association>) {
+    let mut associations = ASSOCIATIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    associations.retain(|association| association.strong_count() > 0);
+    associations.push(Arc::downgrade(association));
+}

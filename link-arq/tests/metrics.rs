@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! The statistics over HTTP: switched on by a locator, right, and no way to hurt a link.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use prometheus_parse::{Sample, Scrape, Value};
+use zenoh_link_arq::{metrics, LinkManagerUnicastArq, ARQ_MTU};
+use zenoh_link_commons::{LinkManagerUnicastTrait, LinkUnicast, LinkUnicastTrait, NewLink};
+use zenoh_protocol::core::{EndPoint, Priority};
+
+/// Far above what is needed: only a hang runs into it.
+const HANG: Duration = Duration::from_secs(30);
+
+fn endpoint(text: &str) -> EndPoint {
+    text.parse().unwrap()
+}
+
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// What is answered to `request`, until the connection is closed.
+fn ask(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(HANG)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    // A server that closes with our bytes unread resets: what came before is the answer.
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8(answer).unwrap()
+}
+
+fn get(address: SocketAddr) -> String {
+    ask(address, "GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n")
+}
+
+fn samples(answer: &str) -> Vec<Sample> {
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert!(head.contains("content-type: application/openmetrics-text; version=1.0.0;"), "{head}");
+    assert!(body.ends_with("# EOF\n"), "{body}");
+    Scrape::parse(body.lines().map(|line| Ok(line.to_owned()))).unwrap().samples
+}
+
+fn number(sample: &Sample) -> f64 {
+    match sample.value {
+        Value::Counter(value) | Value::Gauge(value) | Value::Untyped(value) => value,
+        Value::Histogram(_) | Value::Summary(_) => panic!("a plain number: {sample:?}"),
+    }
+}
+
+/// Two ends of a link in this process, and their managers.
+struct Pair {
+    _managers: [LinkManagerUnicastArq; 2],
+    near: Arc<dyn LinkUnicastTrait>,
+    far: Arc<dyn LinkUnicastTrait>,
+}
+
+impl Pair {
+    async fn new(config: &str) -> Self {
+        let (sender, accepted) = flume::unbounded();
+        let server = LinkManagerUnicastArq::new(sender);
+        let client = LinkManagerUnicastArq::new(flume::unbounded().0);
+        let listen = format!("arq/127.0.0.1:0?mixed_rel=0{config}");
+        let locator = server.new_listener(endpoint(&listen)).await.unwrap();
+        let near = client.new_link(endpoint(&locator.to_string())).await.unwrap();
+        let far = accepted.recv_async().await.unwrap();
+        let single = |link: LinkUnicast| match link.0 {
+            NewLink::Single(link) => link,
+            NewLink::MixedReliability { .. } => panic!("a single link"),
+        };
+        Self { _managers: [server, client], near: single(near), far: single(far) }
+    }
+
+    /// Sends a batch and waits until it is there.
+    async fn pass(&self) {
+        self.near.write_all(&[7; 20_000], Some(Priority::Data)).await.unwrap();
+        let mut buffer = vec![0; usize::from(ARQ_MTU)];
+        let read = self.far.read(&mut buffer, Some(Priority::Data));
+        assert_eq!(tokio::time::timeout(HANG, read).await.unwrap().unwrap(), 20_000);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_locator_switches_the_figures_of_every_link_on() {
+    let address = free_address();
+    let pair = Pair::new(&format!("#metrics={address}")).await;
+    pair.pass().await;
+    let samples = samples(&get(address));
+    let src = format!("arq/{}", pair.near.get_src().address());
+    let of_link = |name: &str| {
+        let ours = |s: &&Sample| s.metric == name && s.labels.get("src") == Some(src.as_str());
+        let found: Vec<_> = samples.iter().filter(ours).collect();
+        assert_eq!(found.len(), 1, "{name}: {found:?}");
+        number(found[0])
+    };
+    let stats = zenoh_link_arq::statistics();
+    let link = stats.iter().find(|link| link.src_address() == src).unwrap();
+    assert!((20_000.0..=link.stats.bytes_sent as f64).contains(&of_link("arq_sent_bytes_total")));
+    assert!(of_link("arq_rtt_smoothed_seconds") > 0.0);
+    assert_eq!(of_link("arq_lane_messages_sent_total"), 1.0);
+    let links = samples.iter().find(|sample| sample.metric == "arq_links").unwrap();
+    assert!(number(links) >= 2.0, "both ends are in this process");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_taken_port_refuses_the_locator_and_names_the_key() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let key = format!("metrics={}", taken.local_addr().unwrap());
+    let bad = endpoint(&format!("arq/127.0.0.1:0#{key}"));
+    let manager = LinkManagerUnicastArq::new(flume::unbounded().0);
+    for error in [
+        manager.new_listener(bad.clone()).await.unwrap_err(),
+        manager.new_link(bad.clone()).await.map(drop).unwrap_err(),
+    ] {
+        let text = error.to_string();
+        assert!(text.contains(&format!("`{key}`")) && text.contains("in use"), "{text}");
+    }
+    assert!(manager.get_listeners().await.is_empty());
+}
+
+#[test]
+fn only_the_figures_can_be_read() {
+    let address = metrics::serve(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    for (request, status) in [
+        ("GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 404 "),
+        ("GET /metrics/../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 404 "),
+        ("DELETE /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 405 "),
+        ("POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", "HTTP/1.1 405 "),
+        ("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 "),
+        ("GET /metrics HTTP/1.0\r\n\r\n", "HTTP/1.0 200 "),
+        ("nonsense\r\n\r\n", "HTTP/1.1 400 "),
+    ] {
+        let answer = ask(address, request);
+        assert!(answer.starts_with(status), "{request}: {answer}");
+    }
+    assert!(ask(address, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").contains("/metrics"));
+    assert!(!ask(address, "HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n").contains("arq_links"));
+}
+
+/// Some say nothing, some stop within the request, one never ends its head, one does not read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_readers_neither_stop_a_link_nor_the_next_reader() {
+    let address = metrics::serve(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let pair = Pair::new("").await;
+    let mut held = Vec::new();
+    for number in 0..24 {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let half = match number % 3 {
+            0 => "",
+            1 => "GET /metrics HTTP/1.1\r\nHost: ",
+            _ => "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+        };
+        stream.write_all(half.as_bytes()).unwrap();
+        held.push(stream);
+    }
+    let endless = thread::spawn(move || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let line = format!("X: {}\r\n", "x".repeat(1_000));
+        let mut sent = stream.write_all(b"GET /metrics HTTP/1.1\r\n").map(|()| 0);
+        while let Ok(bytes @ 0..100_000_000) = sent {
+            sent = stream.write_all(line.as_bytes()).map(|()| bytes + line.len());
+        }
+        sent.expect_err("it is cut off long before");
+    });
+    for _ in 0..50 {
+        pair.pass().await;
+    }
+    // Two rounds of eight silent readers are before it, each given five seconds for its request.
+    let begin = Instant::now();
+    let answer = tokio::task::spawn_blocking(move || get(address)).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "after {:?}: {answer}", begin.elapsed());
+    drop(held);
+    endless.join().unwrap();
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! `docs/statistics.md` explains the figures of the code, all of them, with their units.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use zenoh_link_arq::{
+    metrics::VARIABLE,
+    statistics::{Figure, FIGURES, LANE_FIGURES, LOG_TARGET, PROCESS_FIGURES},
+};
+
+fn text() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/statistics.md");
+    fs::read_to_string(path).unwrap()
+}
+
+/// The unit of each figure that has a row of its own.
+fn documented(text: &str) -> BTreeMap<String, String> {
+    let mut rows = BTreeMap::new();
+    for line in text.lines().filter_map(|line| line.strip_prefix("| `arq_")) {
+        let mut cells = line.split('|').map(str::trim);
+        let name = format!("arq_{}", cells.next().unwrap().strip_suffix('`').unwrap());
+        let unit = cells.next().unwrap().to_owned();
+        for explained in [cells.next(), cells.next()] {
+            assert!(explained.is_some_and(|text| text.len() > 20), "`{name}`: {explained:?}");
+        }
+        assert_eq!(rows.insert(name.clone(), unit), None, "`{name}` is explained twice");
+    }
+    rows
+}
+
+fn coded<S>(figures: &[Figure<S>]) -> impl Iterator<Item = (String, String)> + '_ {
+    let unit = |figure: &Figure<S>| figure.unit.unwrap_or_default().to_owned();
+    figures.iter().map(move |figure| (figure.exported_name(), unit(figure)))
+}
+
+#[test]
+fn every_figure_is_explained_and_every_explained_figure_exists() {
+    let coded: BTreeMap<_, _> =
+        coded(FIGURES).chain(coded(LANE_FIGURES)).chain(coded(PROCESS_FIGURES)).collect();
+    let documented = documented(&text());
+    for (name, unit) in &coded {
+        assert_eq!(documented.get(name), Some(unit), "`{name}` in docs/statistics.md");
+    }
+    for name in documented.keys() {
+        assert!(coded.contains_key(name), "`{name}` is explained and does not exist");
+    }
+}
+
+#[test]
+fn every_figure_that_the_page_mentions_exists() {
+    let text = text();
+    let known = documented(&text);
+    let mentioned: Vec<_> = text
+        .split(|c: char| !c.is_ascii_lowercase() && c != '_')
+        .filter(|word| word.starts_with("arq_"))
+        .collect();
+    assert!(mentioned.len() > known.len());
+    for name in mentioned {
+        assert!(known.contains_key(name), "`{name}` does not exist");
+    }
+}
+
+#[test]
+fn the_switches_and_the_target_are_named() {
+    let text = text();
+    for name in [VARIABLE, LOG_TARGET, "#metrics=", "#stats_log_ms="] {
+        assert!(text.contains(name), "{name}");
+    }
+}
