@@ -5,7 +5,7 @@
 //! a publisher and a subscriber ([`traffic`]) in two hosts of an emulated network ([`emulator`], over the namespaces of
 //! [`lab`]) and makes one [`record`] of what became of the messages ([`delivery`]). The [`oracle`] puts the best that
 //! retransmission could do beside it. [`results`] keeps records, [`summary`] sums up repeats, [`mod@report`] draws them,
-//! [`compare`] holds two result sets against each other and [`check`] the targets. [`cli`] is all that a user sees.
+//! [`many_links`] holds a thousand links at once. [`compare`] holds two result sets against each other and [`check`] the targets. [`cli`] is all that a user sees.
 
 pub mod check;
 pub mod cli;
@@ -13,6 +13,7 @@ pub mod compare;
 pub mod delivery;
 pub mod emulator;
 pub mod lab;
+pub mod many_links;
 pub mod measure;
 pub mod opponent;
 pub mod oracle;

@@ -63,6 +63,43 @@ pub struct Measurement {
     pub arq_retransmissions: Option<u64>,
     /// Bytes in flight over time at the publisher, where the link or the kernel tells.
     pub in_flight: Vec<InFlight>,
+    /// Of [`crate::many_links`] only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub many_links: Option<ManyLinks>,
+}
+
+/// A process at each end that holds many links, most of them idle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ManyLinks {
+    /// Links that rested.
+    pub idle_links: u64,
+    /// Links that carried messages before and after, and rested with the others.
+    pub busy_links: u64,
+    /// How long all of them rested, seconds.
+    pub idle_s: f64,
+    /// The process that accepted them, over one socket.
+    pub listening: SideOfMany,
+    /// The process that opened them, each over a socket of its own.
+    pub connecting: SideOfMany,
+}
+
+/// What idle links cost one process. All but the memory is of the time in which all links rested.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SideOfMany {
+    /// Resident memory that each idle link has added after it had carried a few messages, bytes.
+    pub bytes_per_idle_link: f64,
+    /// CPU of the whole process, seconds.
+    pub idle_cpu_s: f64,
+    /// Times that a thread of the process was woken.
+    pub wake_ups: u64,
+    /// Datagrams that the process sent.
+    pub packets_sent: u64,
+    /// Probe time-outs.
+    pub ptos: u64,
+    /// Chunks sent again, and packets taken for lost.
+    pub retransmitted: u64,
+    /// Links that were gone in the end.
+    pub links_lost: u64,
 }
 
 /// One flow of a measurement.

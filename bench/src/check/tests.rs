@@ -4,8 +4,11 @@
 use std::sync::OnceLock;
 
 use super::*;
+use crate::many_links;
 use crate::oracle;
-use crate::record::{Cell, FlowResult, InFlight, Measurement, Percentiles, ProcessUse};
+use crate::record::{
+    Cell, FlowResult, InFlight, ManyLinks, Measurement, Percentiles, ProcessUse, SideOfMany,
+};
 use crate::scenario::flow::{Flow, Pattern};
 use crate::scenario::wire::Network;
 use crate::scenario::{self, Setting};
@@ -15,8 +18,9 @@ type Results = Vec<(String, Vec<Record>)>;
 /// A world in which every target is met.
 fn ideal_world() -> Results {
     static WORLD: OnceLock<Results> = OnceLock::new();
-    let measure =
-        || NEEDS.iter().map(|need| (need.scenario.to_owned(), records_of(need))).collect();
+    let of = |need: &Need| (need.scenario.to_owned(), records_of(need));
+    let many_links = || (many_links::SCENARIO.to_owned(), records_of_many_links());
+    let measure = || NEEDS.iter().map(of).chain([many_links()]).collect();
     WORLD.get_or_init(measure).clone()
 }
 
@@ -37,6 +41,27 @@ fn records_of(need: &Need) -> Vec<Record> {
         each.map(|(link, repeat)| record(&setting, link, repeat)).collect::<Vec<_>>()
     };
     grounds.flat_map(links).collect()
+}
+
+/// A thousand links that cost half of what they may.
+fn records_of_many_links() -> Vec<Record> {
+    let plan = many_links::Plan::TARGET;
+    let side = SideOfMany {
+        bytes_per_idle_link: 32.0 * 1_024.0,
+        idle_cpu_s: 3.0,
+        wake_ups: 100_000,
+        packets_sent: 66_000,
+        ..SideOfMany::default()
+    };
+    let many_links = ManyLinks {
+        idle_links: plan.idle,
+        busy_links: plan.busy,
+        idle_s: 60.0,
+        listening: side,
+        connecting: side,
+    };
+    let run = || Measurement { many_links: Some(many_links), ..Measurement::default() };
+    (0..5).map(|repeat| many_links::record(&plan, repeat, 0, run())).collect()
 }
 
 fn measurement(need: &Need, setting: &Setting, link: &str) -> Measurement {
@@ -173,10 +198,9 @@ const HARD: [(&str, &str); 3] =
     [("drop_percent", "25"), ("delay_ms", "10"), ("payload_bytes", "100000")];
 
 #[test]
-fn in_an_ideal_world_all_is_met_but_what_is_not_measured_here() {
+fn in_an_ideal_world_all_is_met() {
     for verdict in judge(&ideal_world()) {
-        let expected = if verdict.target == "T10" { Outcome::NotMeasured } else { Outcome::Met };
-        assert_eq!(verdict.outcome, expected, "{verdict:#?}");
+        assert_eq!(verdict.outcome, Outcome::Met, "{verdict:#?}");
         assert!(verdict.worst_ratio.is_none_or(|ratio| ratio <= 1.0), "{verdict:#?}");
     }
 }
@@ -255,6 +279,37 @@ fn t9_turns_on_too_much_on_too_little_and_on_unevenness() {
     let mut results = ideal_world();
     change(&mut results, "fairness", ARQ, &[], |run| run.flows[0].arrived_bytes[..50].fill(90_000));
     assert_eq!(outcome_of(&results, "T9").outcome, Outcome::Met);
+}
+
+#[test]
+fn t10_turns_on_what_idle_links_of_either_side_cost() {
+    let turns_on = |how: fn(&mut ManyLinks)| {
+        let mut results = ideal_world();
+        change(&mut results, many_links::SCENARIO, ARQ, &[], |run| {
+            run.many_links.iter_mut().for_each(how);
+        });
+        outcome_of(&results, "T10")
+    };
+    let large = turns_on(|many| many.connecting.bytes_per_idle_link = 65.0 * 1_024.0);
+    assert_eq!(large.outcome, Outcome::Missed);
+    assert_eq!(large.worst, "KiB per idle link, connecting: 65.00 of at most 64.00");
+    // 1,100 links for 60 s.
+    let missed: [fn(&mut ManyLinks); 5] = [
+        |many| many.listening.packets_sent = 133_000,
+        |many| many.listening.wake_ups = 199_000,
+        |many| many.connecting.ptos = 1,
+        |many| many.listening.retransmitted = 1,
+        |many| many.connecting.links_lost = 1,
+    ];
+    for how in missed {
+        assert_eq!(turns_on(how).outcome, Outcome::Missed);
+    }
+    let mut fewer = ideal_world();
+    let (_, records) = fewer.iter_mut().find(|(name, _)| name == many_links::SCENARIO).unwrap();
+    for record in records {
+        record.cell.setting[0].1 = "999".to_owned();
+    }
+    assert_eq!(outcome_of(&fewer, "T10").outcome, Outcome::NotMeasured);
 }
 
 #[test]

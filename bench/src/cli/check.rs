@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{list, run, CliError};
+use super::{list, many_links, run, CliError};
 use crate::check::{self, Need, Outcome, NEEDS};
+use crate::many_links::SCENARIO as MANY_LINKS;
 use crate::record::Record;
 use crate::results::ResultSet;
 use crate::scenario::{self, Scenario};
@@ -44,6 +45,9 @@ pub(super) fn run(args: &CheckArgs) -> Result<(), CliError> {
         for (need, scenario) in &wanted {
             run::measure_into(scenario, &args.results.join(need.scenario))?;
         }
+        if args.wants_many_links() {
+            many_links::measure_target(&args.results)?;
+        }
     }
     let results = read_all(&args.results)?;
     let verdicts = check::judge(&results);
@@ -60,12 +64,15 @@ pub(super) fn run(args: &CheckArgs) -> Result<(), CliError> {
 }
 
 impl CheckArgs {
+    /// T10 is no scenario: it needs no network.
+    fn wants_many_links(&self) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| name == MANY_LINKS)
+    }
+
     /// The scenarios to measure, each with the links that it has and those that a target needs.
     fn wanted(&self) -> Result<Vec<(Need, Scenario)>, CliError> {
-        let unknown =
-            self.only.iter().find(|name| NEEDS.iter().all(|need| need.scenario != **name));
-        if let Some(name) = unknown {
-            let valid: Vec<_> = NEEDS.iter().map(|need| need.scenario).collect();
+        let valid: Vec<_> = NEEDS.iter().map(|need| need.scenario).chain([MANY_LINKS]).collect();
+        if let Some(name) = self.only.iter().find(|name| !valid.contains(&name.as_str())) {
             return Err(CliError::Targets(format!(
                 "no target needs `{name}`; they need {}",
                 valid.join(", ")
@@ -91,12 +98,10 @@ fn with_links(need: &Need) -> Result<Scenario, CliError> {
 }
 
 fn read_all(root: &Path) -> Result<Vec<(String, Vec<Record>)>, CliError> {
-    let there = NEEDS.iter().filter(|need| root.join(need.scenario).exists());
-    there
-        .map(|need| {
-            let set = ResultSet::read(&root.join(need.scenario))?;
-            Ok((need.scenario.to_owned(), set.records))
-        })
+    let names = NEEDS.iter().map(|need| need.scenario).chain([MANY_LINKS]);
+    names
+        .filter(|name| root.join(name).exists())
+        .map(|name| Ok((name.to_owned(), ResultSet::read(&root.join(name))?.records)))
         .collect()
 }
 

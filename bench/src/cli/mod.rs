@@ -5,6 +5,7 @@ mod campaign;
 mod check;
 mod defeats;
 mod list;
+mod many_links;
 mod progress;
 mod report;
 mod run;
@@ -15,6 +16,7 @@ use clap::{Parser, Subcommand};
 
 use crate::compare::CompareArgs;
 use crate::emulator::selftest::SelfTestArgs;
+use crate::many_links::Role;
 use crate::report::ReportError;
 use crate::results::ResultsError;
 use crate::scenario::ScenarioError;
@@ -27,7 +29,7 @@ use campaign::CampaignError;
 #[command(
     version,
     after_help = "\
-Start with `arq-bench quick`: a minute and a half, no root needed where the kernel allows user namespaces.
+Start with `arq-bench quick`: a minute, no root needed where the kernel allows user namespaces.
 The network is emulated beneath all links alike, on this machine; `arq-bench selftest` shows how exactly.
 docs/benchmarking.md tells how to read the results and how to write a scenario of your own."
 )]
@@ -50,6 +52,8 @@ enum Command {
     Compare(CompareArgs),
     /// Judges the project's targets T1 to T12; the exit status tells whether all are met.
     Check(check::CheckArgs),
+    /// What do a thousand links cost one process, most of them idle?
+    ManyLinks(many_links::ManyLinksArgs),
     /// How exactly does the emulated network do what it is asked?
     Selftest(SelfTestArgs),
     /// The publishing half of a measurement.
@@ -58,6 +62,9 @@ enum Command {
         #[arg(value_parser = load)]
         load: Load,
     },
+    /// One of the two processes of `many-links`.
+    #[command(hide = true)]
+    ManyLinksSide { role: Role },
     /// The subscribing half.
     #[command(hide = true)]
     Subscribe {
@@ -77,6 +84,10 @@ enum CliError {
     Results(#[from] ResultsError),
     #[error(transparent)]
     Report(#[from] ReportError),
+    #[error(transparent)]
+    ManyLinks(#[from] crate::many_links::Error),
+    #[error("this program cannot be found again: {0}")]
+    Program(#[source] std::io::Error),
     #[error("not one run could be measured; the reasons are above")]
     NothingMeasured,
     #[error("{0}")]
@@ -93,6 +104,11 @@ pub fn main() -> ExitCode {
         Command::Report(args) => report::run(&args),
         Command::Compare(args) => return crate::compare::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::ManyLinks(args) => many_links::run(&args),
+        Command::ManyLinksSide { role } => {
+            crate::many_links::serve(role);
+            Ok(())
+        }
         Command::Selftest(args) => return crate::emulator::selftest::run(&args),
         Command::Publish { load } => {
             traffic::publish(&load);

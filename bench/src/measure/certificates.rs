@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::MeasureError;
 
 /// Files that are gone when this is.
-pub(super) struct Certificates {
+pub struct Certificates {
     directory: TempDir,
 }
 
@@ -20,7 +20,7 @@ const KEY: &str = "listener-key.pem";
 
 impl Certificates {
     /// For a listener at these addresses.
-    pub(super) fn make(addresses: Vec<String>) -> Result<Self, MeasureError> {
+    pub fn make(addresses: Vec<String>) -> Result<Self, MeasureError> {
         let (authority, issuer) = authority()?;
         let key = KeyPair::generate()?;
         let certificate = CertificateParams::new(addresses)?.signed_by(&key, &issuer)?;
@@ -34,7 +34,7 @@ impl Certificates {
     }
 
     /// What zenoh's configuration calls them; `quic/` takes them from the same keys.
-    pub(super) fn zenoh_keys(&self) -> [(String, String); 3] {
+    pub fn zenoh_keys(&self) -> [(String, String); 3] {
         let key = |key: &str, file| {
             let path = self.directory.path().join(file).display().to_string();
             (format!("transport/link/tls/{key}"), serde_json::Value::from(path).to_string())

@@ -26,12 +26,15 @@ impl Told for Metric {
         match self {
             Self::Share => "messages delivered",
             Self::Mean => "mean latency of what arrived",
+            Self::Deviation => "standard deviation of latency of what was delivered",
+            Self::Min => "least latency",
             Self::P50 => "median latency",
             Self::P90 => "90th percentile of latency",
             Self::P99 => "99th percentile of latency",
             Self::P99_9 => "99.9th percentile of latency",
             Self::Max => "greatest latency",
             Self::Silence => "longest silence",
+            Self::GapP99 => "99th percentile of the time between arrivals",
             Self::Goodput => "goodput",
             Self::Duration => "time until all had arrived",
             Self::WireBytes => "bytes on the wire per byte delivered",
@@ -43,15 +46,21 @@ impl Told for Metric {
 
     fn counts(self) -> Unit {
         match self {
-            Self::Mean | Self::P50 | Self::P90 | Self::P99 | Self::P99_9 | Self::Max => {
-                Unit::Milliseconds
-            }
-            Self::Silence => Unit::Milliseconds,
             Self::Share => Unit::Percent,
             Self::Goodput => Unit::MegabitsPerSecond,
             Self::Duration => Unit::Seconds,
             Self::PeakMemory => Unit::Mebibytes,
             Self::WireBytes | Self::CpuPerGb | Self::Retransmissions => Unit::Number,
+            Self::Mean
+            | Self::Deviation
+            | Self::Min
+            | Self::P50
+            | Self::P90
+            | Self::P99
+            | Self::P99_9
+            | Self::Max
+            | Self::Silence
+            | Self::GapP99 => Unit::Milliseconds,
         }
     }
 }

@@ -241,7 +241,10 @@ fn known_figure(key: &str) -> Option<(Metric, Unit, &'static str)> {
     Some(match key {
         "mean_ms" => (Metric::Mean, Unit::Milliseconds, "mean latency"),
         "median_ms" => (Metric::P50, Unit::Milliseconds, "median latency"),
+        "stdev_ms" => (Metric::Deviation, Unit::Milliseconds, "standard deviation"),
+        "min_ms" => (Metric::Min, Unit::Milliseconds, "least latency"),
         "max_ms" => (Metric::Max, Unit::Milliseconds, "greatest latency"),
+        "p99_gap_ms" => (Metric::GapP99, Unit::Milliseconds, "p99 gap between arrivals"),
         "lost_percent" => (Metric::Share, Unit::Percent, "messages lost"),
         "duration_s" => (Metric::Duration, Unit::Seconds, "duration"),
         "retransmissions" => (Metric::Retransmissions, Unit::Number, "packets sent again"),

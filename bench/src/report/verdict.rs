@@ -8,7 +8,6 @@ use std::cmp::Ordering;
 
 use super::grid::{Grid, Link};
 use super::metric::Metric;
-use crate::summary::significance::mann_whitney;
 use crate::summary::{self, Defeat, Loss, Spread};
 
 /// One figure of ours beside that of another link.
@@ -61,15 +60,15 @@ pub(crate) fn our_link(grid: &Grid<'_>) -> Option<usize> {
     plain.or_else(|| grid.links.iter().position(|link| link.ours))
 }
 
-/// Every comparison that the records allow: losses first, each kind with the widest distance first. Mean latency is
-/// left out: it is of the delivered only, and so favours who loses what is late.
+/// Every comparison that the records allow: losses first, each kind with the widest distance first. Figures of the
+/// delivered only are left out: they favour who loses what is late.
 pub(crate) fn comparisons(grid: &Grid<'_>) -> Vec<Comparison> {
     let Some(us) = our_link(grid) else { return Vec::new() };
     let name = &grid.links[us].name;
     let mut defeats = summary::defeats(&grid.summaries());
     defeats.retain(|defeat| defeat.ours == *name);
     let mut all = Vec::new();
-    for metric in Metric::ALL.into_iter().filter(|metric| *metric != Metric::Mean) {
+    for metric in Metric::ALL.into_iter().filter(|metric| !metric.is_of_delivered_only()) {
         for flow in grid.flows_of(metric) {
             let settings = 0..grid.settings.len();
             all.extend(
@@ -93,7 +92,7 @@ fn compare(
     let against = |(link, other): (usize, &Link)| {
         let theirs = grid.spread(setting, link, flow, metric)?.clone();
         let defeat = defeat_by(grid, setting, flow, metric, &other.name, defeats);
-        let standing = match (defeat, beats(metric, &ours, &theirs)) {
+        let standing = match (defeat, summary::is_beaten(metric, &theirs, &ours)) {
             (Some(_), _) => Standing::Worse,
             (None, true) => Standing::Better,
             (None, false) => Standing::Level,
@@ -146,52 +145,5 @@ fn sign(metric: Metric) -> f64 {
         -1.0
     } else {
         1.0
-    }
-}
-
-/// Whether `ours` is better by more than 5 % and the figure's noise, and by more than chance: Mann-Whitney below 0.05
-/// from four repeats on, with fewer by ranges that do not overlap.
-fn beats(metric: Metric, ours: &Spread, theirs: &Spread) -> bool {
-    let (less, more) = match metric.more_is_better() {
-        true => (theirs.median(), ours.median()),
-        false => (ours.median(), theirs.median()),
-    };
-    let apart = ours.min() > theirs.max() || ours.max() < theirs.min();
-    let repeats = ours.values().len().min(theirs.values().len());
-    let beyond_chance = match repeats {
-        0..4 => apart,
-        _ => mann_whitney(ours.values(), theirs.values()).is_some_and(|p| p < 0.05),
-    };
-    less.is_finite() && more > less * 1.05 + metric.noise() && beyond_chance
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn beats(metric: Metric, ours: &[f64], theirs: &[f64]) -> bool {
-        let spread = |values: &[f64]| Spread::of(values.to_vec()).unwrap();
-        super::beats(metric, &spread(ours), &spread(theirs))
-    }
-
-    #[test]
-    fn noise_is_no_win_and_a_lost_rank_is_worst() {
-        assert!(beats(Metric::P99, &[1.0, 1.0], &[2.0, 2.1]));
-        assert!(!beats(Metric::P99, &[2.0, 2.1], &[1.0, 1.0]));
-        assert!(!beats(Metric::P99, &[1.0, 3.0], &[2.5, 4.0]), "the ranges overlap");
-        assert!(!beats(Metric::P99, &[1.0, 1.0], &[1.1, 1.15]), "below the noise");
-        assert!(beats(Metric::P99, &[9_000.0], &[f64::INFINITY]));
-        assert!(!beats(Metric::P99, &[f64::INFINITY], &[f64::INFINITY]));
-        assert!(beats(Metric::P99, &[1.0, 1.1, 1.2, 9.0, 1.0], &[8.0, 9.1, 9.2, 9.3, 9.5]));
-        assert!(
-            !beats(Metric::P99, &[1.0, 1.1, 1.2, 9.0], &[8.0, 8.1, 8.2, 8.3]),
-            "chance could do this"
-        );
-    }
-
-    #[test]
-    fn more_goodput_is_better() {
-        assert!(beats(Metric::Goodput, &[90.0], &[3.0]));
-        assert!(!beats(Metric::Share, &[90.0], &[100.0]));
     }
 }

@@ -34,6 +34,7 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "opening",
     "blackout",
     "bit-errors",
+    "chunk",
     "fairness",
     "fairness-cubic",
     "presets/highway-near",

@@ -58,8 +58,8 @@ const SIGNIFICANT: f64 = 0.05;
 
 /// Every defeat of a link of ours, in the order of the summaries. With four repeats a side or more the difference
 /// must be significant (Mann-Whitney, p < 0.05), with fewer the ranges must not overlap; and in any case the medians
-/// must differ by more than 5 % and the figure's noise. Mean latency is left out: it is of the delivered only, and so
-/// favours who loses what is late.
+/// must differ by more than 5 % and the figure's noise. Figures of the delivered only are left out: they favour who loses
+/// what is late.
 pub fn defeats(summaries: &[Summary]) -> Vec<Defeat> {
     let mut found = Vec::new();
     for ours in summaries.iter().filter(|summary| summary.is_ours()) {
@@ -115,7 +115,7 @@ fn in_figures(
     flow: Option<String>,
     they_deliver_less: Option<(f64, f64)>,
 ) -> Vec<Loss> {
-    let compared = ours.iter().filter(|(figure, _)| **figure != Figure::Mean);
+    let compared = ours.iter().filter(|(figure, _)| !figure.is_of_delivered_only());
     let pairs = compared.filter_map(|(figure, our)| Some((*figure, our, theirs.get(figure)?)));
     let beaten = pairs.filter(|(figure, our, their)| is_beaten(*figure, our, their));
     let loss = |(figure, our, their): (Figure, &Spread, &Spread)| Loss::Figure {
@@ -129,7 +129,8 @@ fn in_figures(
     beaten.map(loss).collect()
 }
 
-fn is_beaten(figure: Figure, our: &Spread, their: &Spread) -> bool {
+/// Whether `their` is better than `our`: by more than 5 % and the figure's noise, and by more than chance.
+pub(crate) fn is_beaten(figure: Figure, our: &Spread, their: &Spread) -> bool {
     let is_clear = match figure.more_is_better() {
         true => is_later(their.median(), our.median(), figure),
         false => is_later(our.median(), their.median(), figure),

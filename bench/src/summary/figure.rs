@@ -26,6 +26,10 @@ pub enum Figure {
     Share,
     /// Mean latency of what was delivered.
     Mean,
+    /// Standard deviation of the latency of what was delivered.
+    Deviation,
+    /// The smallest latency.
+    Min,
     /// Median latency of all messages.
     P50,
     /// The latency that nine of ten do not exceed.
@@ -38,6 +42,8 @@ pub enum Figure {
     Max,
     /// The longest time without any arrival.
     Silence,
+    /// The time between two arrivals that 99 of 100 do not exceed.
+    GapP99,
     /// Payload delivered per second.
     Goodput,
     /// How long a transfer took until all was there.
@@ -54,15 +60,18 @@ pub enum Figure {
 
 impl Figure {
     /// All, in the order of tables.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::Share,
         Self::Mean,
+        Self::Deviation,
+        Self::Min,
         Self::P50,
         Self::P90,
         Self::P99,
         Self::P99_9,
         Self::Max,
         Self::Silence,
+        Self::GapP99,
         Self::Goodput,
         Self::Duration,
         Self::WireBytes,
@@ -76,12 +85,15 @@ impl Figure {
         match self {
             Self::Share => "delivered",
             Self::Mean => "mean",
+            Self::Deviation => "deviation",
+            Self::Min => "min",
             Self::P50 => "p50",
             Self::P90 => "p90",
             Self::P99 => "p99",
             Self::P99_9 => "p99.9",
             Self::Max => "max",
             Self::Silence => "longest silence",
+            Self::GapP99 => "p99 gap",
             Self::Goodput => "goodput",
             Self::Duration => "duration",
             Self::WireBytes => "wire bytes per byte",
@@ -99,9 +111,22 @@ impl Figure {
             Self::Duration | Self::CpuPerGb => "s",
             Self::PeakMemory => "MiB",
             Self::WireBytes | Self::Retransmissions => "",
-            Self::Mean | Self::P50 | Self::P90 | Self::P99 | Self::P99_9 | Self::Max => "ms",
-            Self::Silence => "ms",
+            Self::Mean
+            | Self::Deviation
+            | Self::Min
+            | Self::P50
+            | Self::P90
+            | Self::P99
+            | Self::P99_9
+            | Self::Max
+            | Self::Silence
+            | Self::GapP99 => "ms",
         }
+    }
+
+    /// Whether it is of the delivered messages only, and so favours who loses what is late.
+    pub fn is_of_delivered_only(self) -> bool {
+        matches!(self, Self::Mean | Self::Deviation | Self::Min)
     }
 
     /// Whether more of it is better.
@@ -112,8 +137,6 @@ impl Figure {
     /// A difference below this is the machine's, not the link's, in the figure's unit.
     pub fn noise(self) -> f64 {
         match self {
-            Self::Mean | Self::P50 | Self::P90 | Self::P99 | Self::P99_9 | Self::Max => 0.2,
-            Self::Silence => 0.2,
             // A megabyte is what an allocator keeps or gives back as it likes.
             Self::PeakMemory => 1.0,
             Self::Share
@@ -122,6 +145,16 @@ impl Figure {
             | Self::WireBytes
             | Self::CpuPerGb
             | Self::Retransmissions => 0.0,
+            Self::Mean
+            | Self::Deviation
+            | Self::Min
+            | Self::P50
+            | Self::P90
+            | Self::P99
+            | Self::P99_9
+            | Self::Max
+            | Self::Silence
+            | Self::GapP99 => 0.2,
         }
     }
 
@@ -138,6 +171,8 @@ impl Figure {
         match self {
             Self::Share => Some(100.0 * result.delivered as f64 / result.offered.max(1) as f64),
             Self::Mean => latency(percentiles.mean_of_delivered),
+            Self::Deviation => is_timed.then(|| deviation_ms(result).unwrap_or(lost)),
+            Self::Min => is_timed.then(|| latencies(result).min_by(f64::total_cmp).unwrap_or(lost)),
             Self::P50 => latency(percentiles.p50),
             Self::P90 => latency(percentiles.p90),
             Self::P99 => latency(percentiles.p99),
@@ -147,6 +182,7 @@ impl Figure {
                 Pattern::Periodic { .. } => Some(result.longest_silence_ms),
                 _ => None,
             },
+            Self::GapP99 => gap_p99_ms(result),
             Self::Goodput => (!is_timed).then(|| goodput_mbps(result)),
             Self::Duration => match result.flow.pattern {
                 Pattern::Transfer { .. } if result.delivered < result.offered => Some(lost),
@@ -181,6 +217,32 @@ impl Figure {
             _ => None,
         }
     }
+}
+
+fn latencies(result: &FlowResult) -> impl Iterator<Item = f64> + '_ {
+    result.messages.iter().filter_map(|(_, latency_ms)| *latency_ms)
+}
+
+/// Of the messages that were kept.
+fn deviation_ms(result: &FlowResult) -> Option<f64> {
+    let count = latencies(result).count() as f64;
+    let mean = latencies(result).sum::<f64>() / count;
+    let squares: f64 = latencies(result).map(|latency| (latency - mean).powi(2)).sum();
+    (count >= 2.0).then(|| (squares / (count - 1.0)).sqrt())
+}
+
+/// Nearest rank over the times between arrivals, the waits for the first and after the last message left out; `None`
+/// where not every message was kept.
+fn gap_p99_ms(result: &FlowResult) -> Option<f64> {
+    let has_all = result.kept_every == 1 && matches!(result.flow.pattern, Pattern::Periodic { .. });
+    let arrived = |&(intended_ms, latency_ms): &(f64, Option<f64>)| Some(intended_ms + latency_ms?);
+    let mut arrivals: Vec<f64> =
+        has_all.then(|| result.messages.iter().filter_map(arrived).collect())?;
+    arrivals.sort_unstable_by(f64::total_cmp);
+    let mut gaps: Vec<f64> = arrivals.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    gaps.sort_unstable_by(f64::total_cmp);
+    let rank = (gaps.len() * 99).div_ceil(100);
+    gaps.get(rank.checked_sub(1)?).copied()
 }
 
 fn payload_bytes(result: &FlowResult) -> f64 {

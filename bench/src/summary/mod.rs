@@ -19,6 +19,7 @@ use crate::record::{Cell, FlowResult, Ideal, Measurement, Outcome, Percentiles, 
 use crate::scenario::flow::Flow;
 use crate::scenario::wire::Network;
 
+pub(crate) use defeat::is_beaten;
 pub use defeat::{defeats, Defeat, Loss};
 pub use figure::Figure;
 pub use spread::Spread;

@@ -325,3 +325,50 @@ proptest! {
         }
     }
 }
+
+/// Whether ours is better beyond noise and chance.
+fn beats(figure: Figure, ours: &[f64], theirs: &[f64]) -> bool {
+    let spread = |values: &[f64]| Spread::of(values.to_vec()).unwrap();
+    is_beaten(figure, &spread(theirs), &spread(ours))
+}
+
+#[test]
+fn noise_is_no_win_and_a_lost_rank_is_worst() {
+    assert!(beats(Figure::P99, &[1.0, 1.0], &[2.0, 2.1]));
+    assert!(!beats(Figure::P99, &[2.0, 2.1], &[1.0, 1.0]));
+    assert!(!beats(Figure::P99, &[1.0, 3.0], &[2.5, 4.0]), "the ranges overlap");
+    assert!(!beats(Figure::P99, &[1.0, 1.0], &[1.1, 1.15]), "below the noise");
+    assert!(beats(Figure::P99, &[9_000.0], &[f64::INFINITY]));
+    assert!(!beats(Figure::P99, &[f64::INFINITY], &[f64::INFINITY]));
+    assert!(beats(Figure::P99, &[1.0, 1.1, 1.2, 9.0, 1.0], &[8.0, 9.1, 9.2, 9.3, 9.5]));
+    assert!(
+        !beats(Figure::P99, &[1.0, 1.1, 1.2, 9.0], &[8.0, 8.1, 8.2, 8.3]),
+        "chance could do this"
+    );
+}
+
+#[test]
+fn more_goodput_is_better() {
+    assert!(beats(Figure::Goodput, &[90.0], &[3.0]));
+    assert!(!beats(Figure::Share, &[90.0], &[100.0]));
+}
+
+#[test]
+fn deviation_minimum_and_gaps_come_from_the_messages() {
+    let flow = |messages: serde_json::Value, kept_every: u64| {
+        let mut record = run("arq", "0", 1, Percentiles::default());
+        let flow = &mut measured(&mut record).flows[0];
+        flow.messages = serde_json::from_value(messages).unwrap();
+        flow.kept_every = kept_every;
+        flow.clone()
+    };
+    let three = flow(serde_json::json!([[0.0, 5.0], [20.0, null], [40.0, 7.0], [60.0, 9.0]]), 1);
+    assert_eq!(Figure::Deviation.of_flow(&three), Some(2.0));
+    assert_eq!(Figure::Min.of_flow(&three), Some(5.0));
+    assert_eq!(Figure::GapP99.of_flow(&three), Some(42.0), "5, 47 and 69 ms");
+    let thinned = flow(serde_json::json!([[0.0, 5.0], [40.0, 7.0]]), 2);
+    assert_eq!(Figure::GapP99.of_flow(&thinned), None);
+    let nothing = flow(serde_json::json!([[0.0, null]]), 1);
+    assert_eq!(Figure::Min.of_flow(&nothing), Some(f64::INFINITY));
+    assert_eq!(Figure::GapP99.of_flow(&nothing), None);
+}

@@ -14,13 +14,13 @@ pub(crate) fn now_ns() -> u64 {
 }
 
 /// Lets the timers of this thread, and of no other, fire when they are due instead of up to 50 µs later.
-pub(super) fn be_punctual() {
+pub(crate) fn be_punctual() {
     // Refused nowhere on Linux; without it a message leaves 50 µs late, which its latency then says.
     let _ = set_timerslack(1);
 }
 
 /// Sleeps until a time of [`now_ns`]; not at all when it has passed.
-pub(super) fn sleep_until(time_ns: u64) {
+pub(crate) fn sleep_until(time_ns: u64) {
     let time = TimeSpec::from_duration(Duration::from_nanos(time_ns));
     let absolute = ClockNanosleepFlags::TIMER_ABSTIME;
     // A signal may end the sleep early.

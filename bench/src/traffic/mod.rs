@@ -43,11 +43,12 @@ use crate::opponent::Carrier;
 use crate::record::{InFlight, ProcessUse};
 use crate::scenario::flow::Flow;
 
-pub(crate) use clock::{nanos, now_ns};
+pub(crate) use clock::{be_punctual, nanos, now_ns, sleep_until};
 use payload::{Payloads, Stamp};
 pub(crate) use publisher::limit;
 pub use publisher::publish;
 pub use subscriber::subscribe;
+pub(crate) use usage::process_cpu_s;
 
 /// What both processes are told on their command line.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -38,7 +38,8 @@ pub(super) fn thread_cpu_s() -> f64 {
     time.map_or(0.0, |time| Duration::from(time).as_secs_f64())
 }
 
-fn process_cpu_s() -> f64 {
+/// Seconds that this process has run on a processor.
+pub(crate) fn process_cpu_s() -> f64 {
     let seconds =
         |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
     getrusage(UsageWho::RUSAGE_SELF)
