@@ -4,6 +4,8 @@
 //! The flags are those of zenoh's own examples, so that a command line which works there works here, and with
 //! `arq/` locators besides.
 
+pub mod v2v;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -100,6 +100,9 @@ fn ping_pong_and_info_work_over_arq() {
     let info = output(Z_INFO, &["-e", &endpoint, "--no-multicast-scouting", "-m", "client"]);
     let info = String::from_utf8_lossy(&info.stdout).into_owned();
     assert!(info.contains(&format!("-> {endpoint}")), "{info}");
+    for figure in ["arq links:", "round trip ", "loss        at most", "batches "] {
+        assert!(info.contains(figure), "{figure} in {info}");
+    }
     let ping =
         output(Z_PING, &["-e", &endpoint, "--no-multicast-scouting", "-w", "0", "-n", "5", "64"]);
     let ping = String::from_utf8_lossy(&ping.stdout).into_owned();

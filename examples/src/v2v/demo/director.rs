@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! Who moves the radio with the vehicles, and gathers what both monitors say?
+
+use std::io::Write;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::stage::{Stage, OWN};
+use super::view::{LinkView, RadioUse, VehicleView, View};
+use crate::v2v::clock;
+use crate::v2v::monitor::Report;
+use crate::v2v::radio::{Impairment, Path};
+use crate::v2v::stop::Stop;
+use crate::v2v::world::{World, WorldArgs};
+
+/// Views are made so often, and the radio moves with them.
+const VIEW_EVERY: Duration = Duration::from_millis(100);
+/// What the radio carried is counted, and the parts are looked after, once in so many views.
+const COUNT_EVERY: u64 = 10;
+/// A line is printed once in so many views.
+const PRINT_EVERY: u64 = 50;
+/// A path that has changed by less keeps its emulation, per cent lost.
+const LEAST_CHANGE_PERCENT: f64 = 0.1;
+
+/// What the sliders have set, and who waits for a change.
+#[derive(Clone, Debug)]
+pub struct Controls(Arc<(Mutex<Settings>, Condvar)>);
+
+#[derive(Debug)]
+struct Settings {
+    added: Impairment,
+    changed: bool,
+}
+
+impl Controls {
+    /// To begin with.
+    pub fn new(added: Impairment) -> Self {
+        Self(Arc::new((Mutex::new(Settings { added, changed: true }), Condvar::new())))
+    }
+
+    /// Acts at once on both radios.
+    pub fn set(&self, added: Impairment) {
+        let (settings, wake) = &*self.0;
+        let mut settings = settings.lock().unwrap_or_else(PoisonError::into_inner);
+        *settings = Settings { added, changed: true };
+        wake.notify_all();
+    }
+
+    /// Waits until that time, or for a change; what is set.
+    fn wait_until(&self, due: Instant) -> Impairment {
+        let (settings, wake) = &*self.0;
+        let settings = settings.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = due.saturating_duration_since(Instant::now());
+        let waited = wake.wait_timeout_while(settings, left, |settings| !settings.changed);
+        let (mut settings, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        settings.changed = false;
+        settings.added
+    }
+}
+
+/// Runs the demo until it is stopped or falls apart.
+pub(super) fn direct(
+    stages: Vec<Stage>,
+    world: WorldArgs,
+    controls: &Controls,
+    views: &watch::Sender<String>,
+    stop: &Stop,
+) -> zenoh::Result<()> {
+    let uses = vec![RadioUse::default(); stages.len()];
+    let paths = vec![None; world.vehicles as usize];
+    let (world, began) = (World::new(world), Instant::now());
+    let mut director = Director { stages, world, paths, uses, began };
+    let outcome = director.run(controls, views, stop);
+    let reports: Vec<_> = director.stages.iter().filter_map(Stage::report).collect();
+    director.stages.into_iter().for_each(Stage::close);
+    reports.iter().for_each(|report| println!("{}", summary(report)));
+    outcome
+}
+
+struct Director {
+    stages: Vec<Stage>,
+    world: World,
+    /// What each vehicle's radio was last set to.
+    paths: Vec<Option<Path>>,
+    uses: Vec<RadioUse>,
+    began: Instant,
+}
+
+impl Director {
+    fn run(
+        &mut self,
+        controls: &Controls,
+        views: &watch::Sender<String>,
+        stop: &Stop,
+    ) -> zenoh::Result<()> {
+        let mut due = Instant::now();
+        let mut counted = Instant::now();
+        for number in 0u64.. {
+            let added = controls.wait_until(due);
+            due = (due + VIEW_EVERY).max(Instant::now());
+            if stop.wait_for(Duration::ZERO) {
+                break;
+            }
+            let now = clock::now();
+            let vehicles = self.move_radio(now, &added)?;
+            if number % COUNT_EVERY == 0 {
+                self.count(counted.elapsed())?;
+                counted = Instant::now();
+            }
+            let view = self.view(now, added, vehicles);
+            // Nobody needs to look.
+            let _ = views.send(serde_json::to_string(&view)?);
+            if number % PRINT_EVERY == PRINT_EVERY - 1 {
+                print(&view);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets every radio by the vehicle's distance.
+    fn move_radio(&mut self, now: Duration, added: &Impairment) -> zenoh::Result<Vec<VehicleView>> {
+        let mut views = Vec::new();
+        for vehicle in 0..self.world.vehicles() {
+            let Some(motion) = self.world.motion(vehicle, now) else {
+                continue;
+            };
+            let distance_m = self.world.distance_m(OWN, vehicle, now);
+            let path = Path::over(distance_m, added);
+            views.push(VehicleView::new(vehicle, motion, distance_m, &path));
+            let set = &mut self.paths[vehicle as usize];
+            if vehicle != OWN && set.is_none_or(|set| has_changed(&set, &path)) {
+                *set = Some(path);
+                self.stages.iter_mut().try_for_each(|stage| stage.set_radio(vehicle, &path))?;
+            }
+        }
+        Ok(views)
+    }
+
+    /// Counts what the radio has carried in the time `since`, and looks whether everybody is there.
+    fn count(&mut self, since: Duration) -> zenoh::Result<()> {
+        let seconds = since.as_secs_f64().max(0.001);
+        for (stage, used) in self.stages.iter_mut().zip(&mut self.uses) {
+            stage.check()?;
+            let count = stage.radio_use(self.world.vehicles())?;
+            let packets = count.entered_packets as f64;
+            *used = RadioUse {
+                kbytes_per_s: count.entered_bytes as f64 / 1e3 / seconds,
+                packets_per_s: packets / seconds,
+                lost_percent: 100.0 * count.lost as f64 / packets.max(1.0),
+            };
+        }
+        Ok(())
+    }
+
+    fn view(&self, now: Duration, added: Impairment, vehicles: Vec<VehicleView>) -> View {
+        let link = |(stage, radio): (&Stage, &RadioUse)| LinkView {
+            name: stage.name.to_owned(),
+            radio: *radio,
+            report: stage.report(),
+        };
+        View {
+            at_ms: clock::milliseconds(now),
+            elapsed_s: self.began.elapsed().as_secs_f64(),
+            added,
+            vehicles,
+            links: self.stages.iter().zip(&self.uses).map(link).collect(),
+        }
+    }
+}
+
+fn has_changed(set: &Path, path: &Path) -> bool {
+    (set.loss_percent - path.loss_percent).abs() >= LEAST_CHANGE_PERCENT
+        || set.burst_packets != path.burst_packets
+        || (set.delay_ms - path.delay_ms).abs() >= 0.1
+}
+
+/// A line for each link, for those without a browser.
+fn print(view: &View) {
+    let mut out = std::io::stdout().lock();
+    for LinkView { name, radio, report } in &view.links {
+        let Some(Report { shown, .. }) = report else {
+            continue;
+        };
+        let _ = writeln!(
+            out,
+            "{:5.0} s  {name:<9}  oldest news {:>7}   late or lost {:>6}   hazards {:>8} (slowest {})   {:.0} kB/s",
+            view.elapsed_s, shown.worst_age, shown.missed, shown.hazards, shown.slowest_hazard, radio.kbytes_per_s
+        );
+    }
+}
+
+/// How a link did in all.
+fn summary(report: &Report) -> String {
+    let (beacons, hazards) = (&report.beacons_total, &report.hazards_total);
+    format!(
+        "{}: {} of {} beacons late or lost, {} of {} hazards heard (slowest {:.0} ms), {} of {} dangers not warned of",
+        report.link,
+        beacons.missed(),
+        beacons.all(),
+        hazards.heard,
+        hazards.told,
+        hazards.slowest_ms,
+        report.encounters.unwarned,
+        report.encounters.dangers
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_ends_the_wait_and_is_seen_once() {
+        let controls = Controls::new(Impairment::default());
+        let never = Instant::now() + Duration::from_secs(60);
+        assert_eq!(controls.wait_until(never), Impairment::default(), "the first one at once");
+        let added = Impairment { drop_percent: 30.0, ..Impairment::default() };
+        let setting = controls.clone();
+        let setter = std::thread::spawn(move || setting.set(added));
+        assert_eq!(controls.wait_until(never), added);
+        setter.join().unwrap();
+        assert_eq!(controls.wait_until(Instant::now()), added, "a time that has come");
+    }
+
+    #[test]
+    fn a_path_is_set_anew_when_it_differs() {
+        let near = Path::over(50.0, &Impairment::default());
+        assert!(!has_changed(&near, &Path::over(51.0, &Impairment::default())));
+        assert!(has_changed(&near, &Path::over(450.0, &Impairment::default())));
+        let delayed = Impairment { delay_ms: 20.0, ..Impairment::default() };
+        assert!(has_changed(&near, &Path::over(50.0, &delayed)));
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! Do vehicles and a monitor find each other, does the demo run and stop, and does its page show what the monitors say?
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod browser;
+mod page;
+mod running;
+
+use std::net::{TcpListener, UdpSocket};
+
+use arq_examples::v2v::monitor::Report;
+
+use running::{output, Running, V2V_DEMO, V2V_MONITOR, V2V_VEHICLE};
+
+#[test]
+fn help_teaches_with_an_example() {
+    for (program, taught) in [
+        (V2V_DEMO, ["--against", "--page", "--duration", "v2v_demo --drop 20"]),
+        (V2V_VEHICLE, ["--vehicle", "--connect", "--seed", "v2v_vehicle -v 1"]),
+        (V2V_MONITOR, ["--publish", "--listen", "--json", "v2v_monitor -l"]),
+    ] {
+        let (code, help, _) = output(program, &["--help"]);
+        assert_eq!(code, Some(0), "{program}");
+        for words in taught {
+            assert!(help.contains(words), "{program} does not teach {words}:\n{help}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_what_to_do() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    for (program, arguments, code, words) in [
+        (V2V_DEMO, &["--vehicles", "1"][..], 2, "2..=64"),
+        (V2V_DEMO, &["--against", "pigeons"], 2, "tcp-bbr"),
+        (V2V_DEMO, &["--drop", "99"], 1, "drop_percent of 99 is not possible here: 0 to 60"),
+        (V2V_DEMO, &["--duration", "0"], 2, "0.1 to 86400"),
+        (V2V_DEMO, &["--page", &taken], 1, "--page 127.0.0.1:0"),
+        (V2V_VEHICLE, &["-v", "9", "--vehicles", "3"], 1, "raise --vehicles"),
+        (V2V_MONITOR, &["-v", "3", "--vehicles", "3"], 1, "raise --vehicles"),
+        (V2V_VEHICLE, &["-e", "arp/127.0.0.1:7447"], 1, "arp/127.0.0.1:7447"),
+    ] {
+        let (status, _, said) = output(program, arguments);
+        assert_eq!(status, Some(code), "{program} {arguments:?}: {said}");
+        assert!(said.contains(words), "{program} {arguments:?}: {said}");
+        assert!(!said.contains("panicked"), "{program} {arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_monitor_knows_vehicles_over_arq() {
+    monitor_knows_vehicles(&format!("arq/{}#preset=v2v", free_port()));
+}
+
+#[test]
+fn a_monitor_knows_vehicles_over_tcp() {
+    monitor_knows_vehicles(&format!("tcp/{}", free_port()));
+}
+
+/// Two programs drive three vehicles; the monitor, in the fourth, hears of them all.
+fn monitor_knows_vehicles(endpoint: &str) {
+    let world = ["--seed", "7", "--vehicles", "4", "--no-multicast-scouting"];
+    let listen = [&["--json", "--publish", "-l", endpoint][..], &world].concat();
+    let mut monitor = Running::start(V2V_MONITOR, &listen);
+    let mut vehicles = [&["1", "-v", "2"][..], &["3"]].map(|numbers| {
+        Running::start(V2V_VEHICLE, &[&["-e", endpoint, "-v"][..], numbers, &world].concat())
+    });
+    let known = std::iter::from_fn(|| monitor.line("{")).find_map(|line| {
+        let report: Report = serde_json::from_str(&line).unwrap();
+        let fresh = report.vehicles.iter().filter(|v| v.age_ms.is_some_and(|age| age < 2_000.0));
+        (fresh.count() == 3 && report.perceptions > 3).then_some(report)
+    });
+    let known = known.expect("the monitor ended before it knew all vehicles");
+    assert_eq!((known.own, known.unreadable, known.link.as_str()), (0, 0, endpoint));
+    for vehicle in known.vehicles {
+        let world = arq_examples::v2v::world::World::new(world_of(7, 4));
+        let age = std::time::Duration::from_secs_f64(vehicle.age_ms.unwrap() / 1e3);
+        let then = std::time::Duration::from_secs_f64(known.at_ms / 1e3) - age;
+        let truth = world.motion(vehicle.vehicle, then).unwrap().position;
+        let off_m = vehicle.position.unwrap().distance_m(truth);
+        assert!(off_m < 0.1, "vehicle {} is {off_m} m off", vehicle.vehicle);
+    }
+    // A signal ends each program in order; a vehicle tells what it has done.
+    for vehicle in &mut vehicles {
+        vehicle.interrupt();
+        let told = vehicle.line("messages published").expect("its last line");
+        assert!(!told.starts_with("0 "), "{told}");
+        assert_eq!(vehicle.wait(), Some(0));
+    }
+    monitor.interrupt();
+    assert_eq!(monitor.wait(), Some(0));
+}
+
+#[test]
+fn a_program_ends_after_its_duration_and_with_standard_input() {
+    let alone = ["--no-multicast-scouting", "--vehicles", "2"];
+    let timed = [&alone[..], &["--duration", "0.5"]].concat();
+    assert_eq!(output(V2V_VEHICLE, &timed).0, Some(0));
+    assert_eq!(output(V2V_MONITOR, &timed).0, Some(0));
+    // `output` gives no standard input.
+    assert_eq!(output(V2V_VEHICLE, &[&alone[..], &["--with-stdin"]].concat()).0, Some(0));
+}
+
+#[test]
+fn a_vehicle_that_is_alone_says_so() {
+    let nowhere = format!("arq/{}", free_port());
+    let alone = ["--no-multicast-scouting", "-e", &nowhere, "--duration", "8"];
+    let (code, said, _) = output(V2V_VEHICLE, &alone);
+    assert_eq!(code, Some(0));
+    assert!(
+        said.contains("Nobody is connected yet. Is v2v_monitor or a router listening"),
+        "{said}"
+    );
+}
+
+fn world_of(seed: u64, vehicles: u32) -> arq_examples::v2v::world::WorldArgs {
+    arq_examples::v2v::world::WorldArgs { seed, vehicles }
+}
+
+/// An address on this host whose port was free a moment ago.
+fn free_port() -> String {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.local_addr().unwrap().to_string()
+}
