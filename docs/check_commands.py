@@ -42,8 +42,7 @@ def tests(crate: Path, binary: str | None) -> set[str]:
 
 
 def problem(command: str, known: dict[str, Path]) -> str | None:
-    words = command.split("--", 1)[0].split() if " -- " in command else command.split()
-    words = [word for word in words if word != "--release"]
+    words = [word for word in command.split(" -- ")[0].split() if word != "--release"]
     crate, binary, filters = known.get(words[1]), None, []
     if crate is None:
         return f"no crate {words[1]}"
@@ -61,7 +60,7 @@ def problem(command: str, known: dict[str, Path]) -> str | None:
 
 
 def main() -> int:
-    pages = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+    pages = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
     commands = [(page, command.strip()) for page in pages for command in COMMAND.findall(page.read_text())]
     known = crates()
     problems = [(page, command, why) for page, command in commands if (why := problem(command, known))]

@@ -69,6 +69,8 @@ def parameters(reader):
                 raise Malformed("APP")
         elif number == 6:
             found["REPAIR"] = True
+        elif number == 7:
+            found["RECUT"] = True
     if not {"LANE_WINDOW", "CONNECTION_WINDOW"} <= found.keys():
         raise Malformed("a window is missing")
     return found

@@ -4,7 +4,7 @@
 
 A requirement is a line that starts with **ARQ-XXX-n**; a citation is that number anywhere in a Rust
 source, or in another document. A citation counts as a test's if it stands in a folder `tests` or
-`fuzz`, in the simulator, or below `#[cfg(test)]`.
+`fuzz`, in the simulator, below `#[cfg(test)]`, or in a `tests.rs`.
 
 Exits with 1 if a citation names a requirement that does not exist, or if one is defined twice.
 `--list` prints every requirement with the places that cite it; without it only the gaps are printed.
@@ -46,7 +46,7 @@ def citations():
     for path, parts in files():
         in_test = path.suffix == ".rs" and bool(TEST_FOLDERS & set(parts))
         for line, text in enumerate(path.read_text(errors="replace").splitlines(), 1):
-            in_test |= path.suffix == ".rs" and "#[cfg(test)]" in text
+            in_test |= path.suffix == ".rs" and ("#[cfg(test)]" in text or path.name == "tests.rs")
             if path == SPECIFICATION and text.startswith("**ARQ-"):
                 text = text.split("**", 2)[2]
             for number in NUMBER.findall(text):
