@@ -137,6 +137,12 @@ impl LossModel {
         self.median = sorted[(sorted.len() - 1) / 2];
     }
 
+    /// The medium loses this share, with a queue or without.
+    pub(super) fn accept(&mut self, share: f64) {
+        self.median = share;
+        self.shares = VecDeque::from([share]);
+    }
+
     /// What the medium loses. Beyond the most that is excused ever less is: such a path is in trouble, whatever the
     /// reason, and a policer would have its victims excused that it makes of our own excess.
     fn base(&self) -> f64 {
@@ -154,9 +160,10 @@ impl LossModel {
     /// Whether a round lost more than chance explains.
     pub(super) fn is_excessive(&self, round: &Round) -> bool {
         let sent = round.sent_packets();
-        let share = round.lost_packets as f64 / sent.max(1) as f64;
         let limit = self.base() + TOLERANCE + 2.0 * self.sigma(self.base().max(0.01), sent);
-        share > limit && round.lost_packets >= MIN_EXCESS_PACKETS && !self.shares.is_empty()
+        round.lost_share() > limit
+            && round.lost_packets >= MIN_EXCESS_PACKETS
+            && !self.shares.is_empty()
     }
 
     /// Whether so many of `sent` packets lost are more than chance explains, whatever the base: as
@@ -191,8 +198,7 @@ impl LossModel {
             return false;
         }
         (self.strikes, self.above, self.below) = (0, Tally::default(), Tally::default());
-        self.median = self.median.min(below);
-        self.shares = VecDeque::from([self.median]);
+        self.accept(self.median.min(below));
         true
     }
 }

@@ -19,6 +19,7 @@ mod burst;
 mod loss;
 mod path;
 mod phase;
+mod reduction;
 mod rounds;
 
 use std::time::{Duration, Instant};
@@ -27,6 +28,7 @@ use burst::Bursts;
 use loss::LossModel;
 use path::{MaxRate, MinRtt};
 use phase::Phase;
+use reduction::Reductions;
 use rounds::{Round, Rounds};
 
 use super::{AckSample, Controller, LossCause, LossSample, SentSample};
@@ -52,7 +54,6 @@ const MIN_CRUISE: Duration = Duration::from_millis(60);
 const HOLD_AFTER_QUEUE: u64 = 8;
 const HOLD_AFTER_POLICER: u64 = 24;
 const BACK_OFF: f64 = 0.85;
-const ROUNDS_OF_A_REDUCTION: u64 = 2;
 /// Time with half the product in flight, to see the least round trip.
 const PROBE_RTT: Duration = Duration::from_millis(100);
 /// An idle connection keeps its estimate for so long, then halves it per further interval
@@ -75,8 +76,7 @@ pub struct Bbr {
     bursts: Bursts,
     /// No probing before this round.
     hold_until: u64,
-    /// The round of the last reduction.
-    reduced_in: u64,
+    reductions: Reductions,
     /// Rounds of this cruise.
     cruise_rounds: u8,
     /// The least round trip of the last round.
@@ -105,7 +105,7 @@ impl Bbr {
             loss: LossModel::new(),
             bursts: Bursts::new(mtu.into()),
             hold_until: 0,
-            reduced_in: 0,
+            reductions: Reductions::default(),
             cruise_rounds: CRUISE_ROUNDS,
             round_rtt: Duration::ZERO,
             before_reduction: None,
@@ -174,11 +174,25 @@ impl Bbr {
         self.enter(next);
         let steady = !matches!(self.phase, Phase::Startup { .. } | Phase::Drain);
         // Losses of what was sent before a reduction belong to it.
-        let answered = self.round <= self.reduced_in + ROUNDS_OF_A_REDUCTION;
+        let answered = self.reductions.on_round(self.round, round);
         if steady && queue && !answered && self.loss.is_excessive(round) {
-            let before = self.rate.get();
-            self.back_off(HOLD_AFTER_QUEUE);
-            self.before_reduction = before;
+            self.reduce(round);
+        }
+    }
+
+    /// A round with a queue has lost more than the medium does.
+    fn reduce(&mut self, round: &Round) {
+        let before = self.rate.get();
+        match self.reductions.on_reduction(self.round, before.unwrap_or(0), round) {
+            Some(unfounded) => {
+                self.loss.accept(unfounded.share);
+                self.rate.raise_to(unfounded.rate);
+                self.hold_until = self.round;
+            }
+            None => {
+                self.back_off(HOLD_AFTER_QUEUE);
+                self.before_reduction = before;
+            }
         }
     }
 
@@ -219,6 +233,7 @@ impl Bbr {
             return cruise;
         }
         if self.loss.grows_with_rate() {
+            self.reductions.forget();
             self.back_off(HOLD_AFTER_POLICER);
             return self.phase;
         }
@@ -235,7 +250,6 @@ impl Bbr {
     /// Loss by congestion.
     fn back_off(&mut self, hold: u64) {
         self.before_reduction = None;
-        self.reduced_in = self.round;
         self.rate.set(self.rate.get().map(|rate| (rate as f64 * BACK_OFF) as u64));
         self.hold_until = self.hold_until.max(self.round + hold);
         self.enter(Phase::ProbeDown { rounds: 0 });

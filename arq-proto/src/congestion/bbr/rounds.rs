@@ -49,6 +49,11 @@ impl Round {
         self.packets + self.lost_packets
     }
 
+    /// The share of what was sent that is missing.
+    pub(super) fn lost_share(&self) -> f64 {
+        self.lost_packets as f64 / self.sent_packets().max(1) as f64
+    }
+
     /// Bytes per second with which `bytes` of this round passed, never more than were sent: what a
     /// path holds back and then releases at once (Wi-Fi aggregation) is no rate.
     pub(super) fn rate_of(&self, bytes: u64) -> Option<u64> {

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Did going slower help?
+//!
+//! Who overfills a queue and then sends less loses less, by as much as he sends less. Where the loss
+//! stays what it was, time after time, it is the medium's, and what was taken for a queue is
+//! something else: jitter that keeps the order makes the round trip grow with the rate, because each
+//! packet waits for the one before it, and a flow that fills the queue anyway keeps it long.
+
+use super::{rounds::Round, BACK_OFF};
+
+/// Rounds that still show what was sent before a reduction.
+const ANSWERED_AFTER: u64 = 2;
+/// A later one has nothing to do with those before it.
+const ROW_ROUNDS: u64 = 24;
+/// Fewer packets do not tell whether it helped.
+const MIN_PACKETS: u64 = 30;
+/// Reductions in a row that did not help.
+const FUTILE: u8 = 3;
+
+/// The reductions for a queue, one after the other.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Reductions {
+    /// The round of the last one.
+    last: Option<u64>,
+    /// The rate before the first of the row, in bytes per second.
+    rate: Option<u64>,
+    /// The share that was lost before the last one.
+    share: f64,
+    /// What was sent and lost since it was answered.
+    sent: u64,
+    lost: u64,
+    futile: u8,
+}
+
+/// What was learnt from reductions that did not help.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Unfounded {
+    /// The rate before them, in bytes per second.
+    pub(super) rate: u64,
+    /// What is lost, at whatever rate.
+    pub(super) share: f64,
+}
+
+impl Reductions {
+    /// Takes round number `now`. Whether what it lost may be due to what was sent before the last reduction.
+    pub(super) fn on_round(&mut self, now: u64, round: &Round) -> bool {
+        let answered = self.last.is_some_and(|last| now <= last + ANSWERED_AFTER);
+        if !answered {
+            self.sent += round.sent_packets();
+            self.lost += round.lost_packets;
+        }
+        answered
+    }
+
+    /// The rate is about to be reduced in round `now`, from `rate`. If those before did not help, it should not be.
+    pub(super) fn on_reduction(&mut self, now: u64, rate: u64, round: &Round) -> Option<Unfounded> {
+        let in_row = self.last.is_some_and(|last| now <= last + ROW_ROUNDS);
+        if !in_row {
+            *self = Self::default();
+        }
+        let first = *self.rate.get_or_insert(rate);
+        let share = if in_row { share(self.lost, self.sent) } else { round.lost_share() };
+        if in_row && self.sent >= MIN_PACKETS {
+            // Had it been our own excess, this would be left of the loss; half way counts as help.
+            let expected = (1.0 - (1.0 - self.share) / BACK_OFF).max(0.0);
+            self.futile = if share > (self.share + expected) / 2.0 { self.futile + 1 } else { 0 };
+        }
+        if self.futile >= FUTILE {
+            *self = Self::default();
+            return Some(Unfounded { rate: first, share });
+        }
+        if !in_row || self.sent >= MIN_PACKETS {
+            self.share = share;
+        }
+        (self.last, self.sent, self.lost) = (Some(now), 0, 0);
+        None
+    }
+
+    /// The rate was reduced for another reason.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+}
+
+fn share(lost: u64, sent: u64) -> f64 {
+    lost as f64 / sent.max(1) as f64
+}
