@@ -205,7 +205,7 @@ fn payload(size: usize, seed: u32) -> Vec<u8> {
 const EXCHANGE: [(usize, u32); 7] =
     [(1, 50), (1_000, 50), (65_536, 5), (1_000_000, 1), (10_000_000, 1), (1_000, 50), (1, 50)];
 const PRIORITIES: [u8; 7] = [1, 2, 3, 4, 5, 6, 7];
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// The verdict of a side that got everything.
 pub(crate) fn exchange_complete() -> String {
