@@ -42,16 +42,21 @@ impl Message {
         u8::try_from(self.earlier_cuts.len()).unwrap_or(u8::MAX)
     }
 
-    /// A symbol of an earlier cut arrived after all. The peer has the bytes of the chunk, if it was
-    /// one: chunks that lie within are there.
+    /// A symbol of an earlier cut arrived after all. If it was a chunk, the peer has those of the next cut that lie
+    /// within, of these those of the one after, and so on: it may have gone through each of them, and keeps whole
+    /// chunks only.
     pub(super) fn on_earlier_acked(&mut self, cut: u8, symbol: Symbol) {
-        let (Symbol::Source(index), Some(&chunk_bytes)) =
-            (symbol, self.earlier_cuts.get(usize::from(cut)))
-        else {
-            return;
-        };
-        let old = Shape { message_bytes: self.len(), chunk_bytes };
-        self.acked |= covered(self.shape(), old, 1 << index);
+        let Symbol::Source(index) = symbol else { return };
+        let Some(cuts) = self.earlier_cuts.get(usize::from(cut)..) else { return };
+        let shape = |chunk_bytes| Shape { message_bytes: self.len(), chunk_bytes };
+        let mut cuts = cuts.iter().copied().chain([self.chunk_bytes]).map(shape);
+        let Some(mut old) = cuts.next() else { return };
+        let mut there = 1_u128 << index;
+        for new in cuts {
+            there = covered(new, old, there);
+            old = new;
+        }
+        self.acked |= there;
         self.to_send &= !self.acked;
         self.stop_if_delivered();
     }
@@ -91,6 +96,20 @@ mod tests {
             Some(symbol)
         })
         .collect()
+    }
+
+    // ARQ-MSG-6
+    #[test]
+    fn what_a_cut_in_between_may_have_dropped_is_sent() {
+        let mut message = message(60_000, 8_572);
+        send_all(&mut message);
+        message.recut(1_154);
+        message.recut(536);
+        // The receiver may have kept of it only the chunks of 1,154 bytes that lie within: 9,232..16,156.
+        message.on_acked(0, Symbol::Source(1));
+        let acked = |byte: usize| message.acked >> (byte / message.chunk_bytes) & 1 == 1;
+        assert!(!acked(8_600) && !acked(16_600));
+        assert!(acked(9_800) && acked(15_600));
     }
 
     // ARQ-MSG-6
