@@ -152,12 +152,12 @@ impl SentLedger {
 
     /// Raises the floor past packets whose fate is known or was decided before
     /// `settled_before`, and forgets the oldest ones below it. Tells `on_settled`, in the order of
-    /// sending, how long each packet was and whether it was lost for good.
+    /// sending, its number, how long each packet was and whether it was lost for good.
     pub(crate) fn prune(
         &mut self,
         now: Instant,
         settled_before: Option<Instant>,
-        mut on_settled: impl FnMut(u32, bool),
+        mut on_settled: impl FnMut(u64, u32, bool),
     ) {
         while let Some(packet) = self.get(self.floor) {
             let (fate, bytes) = (packet.fate, packet.bytes);
@@ -176,8 +176,8 @@ impl SentLedger {
                 break;
             }
             match fate {
-                Fate::Acked => on_settled(bytes, false),
-                Fate::Lost(_) => on_settled(bytes, true),
+                Fate::Acked => on_settled(self.floor, bytes, false),
+                Fate::Lost(_) => on_settled(self.floor, bytes, true),
                 Fate::InFlight | Fate::NotEliciting | Fate::Skipped => {}
             }
             self.floor += 1;
@@ -235,7 +235,7 @@ mod tests {
         let mut ledger = SentLedger::default();
         let mut flight = |packets| {
             (0..packets).for_each(|_| ledger.push(packet(t0, Fate::Acked)));
-            ledger.prune(t0, None, |_, _| ());
+            ledger.prune(t0, None, |_, _, _| ());
             ledger.packets.capacity()
         };
         let large = flight(4_000);
@@ -261,15 +261,15 @@ mod tests {
         assert_eq!(ledger.set_fate(2, Fate::Acked), Some(Fate::Acked));
         assert_eq!(ledger.set_fate(9, Fate::Acked), None);
         let mut settled = Vec::new();
-        ledger.prune(t0, None, |_, lost| settled.push(lost));
+        ledger.prune(t0, None, |_, _, lost| settled.push(lost));
         assert_eq!(ledger.floor(), PacketNumber(0));
         ledger.set_fate(0, Fate::Lost(t0));
         assert_eq!(ledger.in_flight().map(|(n, _)| n).collect::<Vec<_>>(), [4]);
-        ledger.prune(t0, Some(t0), |_, lost| settled.push(lost));
+        ledger.prune(t0, Some(t0), |_, _, lost| settled.push(lost));
         assert_eq!(ledger.floor(), PacketNumber(0), "lost just now");
-        ledger.prune(t0, Some(t0 + Duration::from_millis(1)), |_, lost| settled.push(lost));
+        ledger.prune(t0, Some(t0 + Duration::from_millis(1)), |_, _, lost| settled.push(lost));
         assert_eq!((ledger.floor(), ledger.base()), (PacketNumber(4), PacketNumber(0)));
-        ledger.prune(t0 + LOST_MEMORY, None, |_, lost| settled.push(lost));
+        ledger.prune(t0 + LOST_MEMORY, None, |_, _, lost| settled.push(lost));
         assert_eq!(settled, [true, false], "in the order of sending, each once");
         assert_eq!(ledger.base(), PacketNumber(4));
         assert_eq!((ledger.in_flight_packets(), ledger.in_flight_bytes()), (1, 100));

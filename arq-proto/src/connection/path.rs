@@ -9,7 +9,10 @@ use std::{net::SocketAddr, time::Instant};
 use rand_core::RngCore;
 
 use super::{transmit::PATH_PACKET_BYTES, Connection};
-use crate::{chunk_size::ChunkTuner, timer::TimerKind, units::PacketNumber};
+use crate::{
+    chunk_size::ChunkTuner, recovery::estimate::LossEstimator, timer::TimerKind,
+    units::PacketNumber,
+};
 
 /// A question that goes unanswered this often is not asked again.
 const MAX_CHALLENGES: u8 = 5;
@@ -78,10 +81,12 @@ impl Connection {
         self.remote = from;
         self.path_probe = None;
         self.timers.set(TimerKind::Path, None);
-        self.recovery.on_path_change();
-        self.path_mtu.on_path_change();
+        self.acks.loss = LossEstimator::default();
         self.chunk_tuner = ChunkTuner::default();
+        self.path_mtu.on_path_change();
+        // First the size of packets, then those who count in it.
         self.follow_path_mtu();
+        self.recovery.on_path_change();
     }
 
     pub(super) fn on_path_timer(&mut self, now: Instant) {

@@ -59,6 +59,9 @@ pub(crate) struct Recovery {
     window_packets: Option<u32>,
     max_rate: Option<u64>,
     largest_acked: Option<PacketNumber>,
+    /// Packets before this one went over an earlier path: they are repaired like all others, but what becomes of
+    /// them says nothing about this path.
+    path_from: PacketNumber,
     loss_deadline: Option<Instant>,
     newest_eliciting: Option<Instant>,
     pto_count: u32,
@@ -91,6 +94,7 @@ impl Recovery {
             window_packets: config.window_packets,
             max_rate,
             largest_acked: None,
+            path_from: PacketNumber(0),
             loss_deadline: None,
             newest_eliciting: None,
             pto_count: 0,
@@ -223,11 +227,12 @@ impl Recovery {
         if let Some((number, sent_at, app_limited)) = newly.largest {
             self.pto_count = 0;
             self.probe_budget = None;
-            if number == ack.largest() {
+            let of_this_path = number >= self.path_from;
+            if of_this_path && number == ack.largest() {
                 let delay = Duration::from_micros(ack.delay_us.min(1_000_000));
                 self.rtt.update(now.saturating_duration_since(sent_at), delay);
             }
-            if newly.bytes > 0 {
+            if of_this_path && newly.bytes > 0 {
                 self.controller.on_ack(&AckSample {
                     now,
                     bytes: newly.bytes,
@@ -326,6 +331,8 @@ impl Recovery {
         if enough && self.pto_count < ASKING_PROBES && !self.channel().is_bursty() {
             self.pto_count += 1;
             self.probe_due = true;
+            // The next one is due a time-out after this, not after what it asks about.
+            self.newest_eliciting = Some(now);
             return;
         }
         let lost: Vec<u64> = self.ledger.in_flight().map(|(number, _)| number).collect();
@@ -349,7 +356,7 @@ impl Recovery {
             self.packets_lost += 1;
             newest = newest.max(Some((PacketNumber(number), packet.sent_at)));
         }
-        if let Some((largest, sent_at)) = newest {
+        if let Some((largest, sent_at)) = newest.filter(|&(number, _)| number >= self.path_from) {
             let packets = numbers.len() as u64;
             self.controller.on_loss(&LossSample { now, bytes, packets, largest, sent_at, cause });
         }
@@ -358,10 +365,12 @@ impl Recovery {
     fn prune(&mut self, now: Instant) {
         // An acknowledgement later than this is not waited for.
         let settled_before = now.checked_sub(self.rtt.conservative() * 2);
-        let (loss, settled) = (&mut self.loss, &mut self.settled);
-        self.ledger.prune(now, settled_before, |bytes, lost| {
-            loss.record(lost);
-            settled.push((bytes, lost));
+        let (loss, settled, path_from) = (&mut self.loss, &mut self.settled, self.path_from);
+        self.ledger.prune(now, settled_before, |number, bytes, lost| {
+            if number >= path_from.0 {
+                loss.record(lost);
+                settled.push((bytes, lost));
+            }
         });
     }
 
@@ -418,6 +427,7 @@ impl Recovery {
 
     /// The path changed: keep the ledger, forget what was learnt about the old path.
     pub(crate) fn on_path_change(&mut self) {
+        self.path_from = self.next_number();
         self.rtt.reset();
         self.loss = LossEstimator::default();
         self.controller.on_path_change();

@@ -35,6 +35,25 @@ fn a_client_that_gets_another_address_keeps_its_connection() {
     }
 }
 
+// ARQ-PTH-4
+#[test]
+fn what_the_old_address_swallowed_says_nothing_about_the_new_path() {
+    let stream = Flow::reliable(5, 10_000, u64::MAX).every(20 * MS);
+    let mut pair = Pair::new(&Scenario::new(1).server_sends([stream]));
+    pair.run_to_connected(SEC).unwrap();
+    pair.world.run_for(3 * SEC).unwrap();
+    let before = pair.server_side().connection().stats();
+    let client = pair.client;
+    pair.world.rebind(client, address(1));
+    pair.world.run_for(4 * SEC).unwrap();
+    let after = pair.server_side().connection().stats();
+    assert_eq!(pair.server_side().connection().remote(), address(1));
+    assert!(after.packets_lost > before.packets_lost, "what was sent to the old address is lost");
+    let (before, after) = (before.loss.as_f64(), after.loss.as_f64());
+    println!("loss of at most {before} before, {after} after");
+    assert!(after <= before + 0.01, "{after} after, {before} before");
+}
+
 // ARQ-PTH-3, ARQ-PTH-4
 #[test]
 fn an_idle_client_that_moves_is_found_at_its_next_keep_alive() {

@@ -74,6 +74,11 @@ impl Bursts {
         Self { mtu, bytes: 0, hold: 0, bursts: VecDeque::new(), queued: 0 }
     }
 
+    /// Packets now have up to so many bytes.
+    pub(super) fn set_mtu(&mut self, mtu: u64) {
+        self.mtu = mtu;
+    }
+
     /// Whether bursts queue, and not by chance: the path gives no more.
     pub(super) const fn queue(&self) -> bool {
         self.queued >= QUEUED_BURSTS

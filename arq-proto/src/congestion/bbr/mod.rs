@@ -32,6 +32,7 @@ use reduction::Reductions;
 use rounds::{Round, Rounds};
 
 use super::{AckSample, Controller, LossCause, LossSample, SentSample};
+use crate::wire::BASE_MTU;
 
 const INITIAL_PACKETS: u64 = 32;
 const MIN_PACKETS: u64 = 4;
@@ -56,6 +57,8 @@ const HOLD_AFTER_POLICER: u64 = 24;
 const BACK_OFF: f64 = 0.85;
 /// Time with half the product in flight, to see the least round trip.
 const PROBE_RTT: Duration = Duration::from_millis(100);
+/// An acknowledgement of fewer bytes is one of pings and small talk: nothing that a rate could be seen in.
+const BUSY_BYTES: u64 = BASE_MTU as u64 / 2;
 /// An idle connection keeps its estimate for so long, then halves it per further interval
 /// (draft-ietf-tsvwg-careful-resume).
 const KEPT_WHEN_IDLE: Duration = Duration::from_secs(30);
@@ -279,6 +282,7 @@ impl Bbr {
         self.busy_at = now.checked_sub(KEPT_WHEN_IDLE - HALVED_PER);
         self.rate.set(self.rate.get().map(|rate| rate >> halvings.min(32)));
         self.bursts.forget();
+        self.reductions.forget();
         self.enter(Phase::START);
     }
 }
@@ -296,7 +300,7 @@ impl Controller for Bbr {
 
     fn on_ack(&mut self, sample: &AckSample) {
         self.silent = false;
-        if sample.bytes >= self.mtu / 2 || self.busy_at.is_none() {
+        if sample.bytes >= BUSY_BYTES || self.busy_at.is_none() {
             self.busy_at = Some(sample.now);
         }
         self.min_rtt.update(sample.now, sample.latest_rtt);
@@ -341,6 +345,7 @@ impl Controller for Bbr {
 
     fn on_mtu(&mut self, mtu: u16) {
         self.mtu = mtu.into();
+        self.bursts.set_mtu(self.mtu);
     }
 
     fn window(&self) -> u64 {
