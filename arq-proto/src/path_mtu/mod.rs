@@ -221,9 +221,13 @@ impl PathMtu {
         let needed = probes_needed(self.trusted(loss));
         match &mut self.state {
             State::Base { lost } => {
-                *lost += 1;
-                if *lost >= needed && self.least < self.base {
-                    self.fail(now);
+                *lost = lost.saturating_add(1);
+                if *lost >= needed {
+                    // Where there is nothing smaller to go down to, asking on would help nobody.
+                    match self.least < self.base {
+                        true => self.fail(now),
+                        false => self.complete(now),
+                    }
                 }
             }
             State::Searching(search) => search.on_lost(size),

@@ -357,7 +357,8 @@ impl Message {
     /// so many of its symbols are in flight that they cannot all be lost by chance.
     pub(crate) fn has_enough_in_flight(&self, confidence: Confidence) -> bool {
         let unheard = self.acked == 0 && self.repairs_acked == 0;
-        unheard && confidence.is_sure_of_one_of(self.expected())
+        let in_flight = self.in_flight.count_ones() + self.repairs_in_flight.count_ones();
+        unheard && confidence.is_sure_of_one_of(in_flight as usize)
     }
 
     pub(crate) fn is_sent(&self) -> bool {
