@@ -62,7 +62,8 @@ rust() {
 
 for tool in docker mmdebstrap rustc; do
     command -v "$tool" >/dev/null || {
-        echo "$tool is missing (mmdebstrap: apt-get install mmdebstrap)" >&2
+        echo "$tool is missing: mmdebstrap is a Debian package, the rustc of rustup needs" \
+            "sudo --preserve-env=HOME env PATH=\$PATH $0" >&2
         exit 1
     }
 done

@@ -24,7 +24,7 @@ macro_rules! teach {
             $example,
             "\n\nLocators: every program takes any zenoh locator: tcp/, udp/, quic/, tls/, ws/, and \
              arq/host:port,\nwhich delivers everything that is sent as reliable over networks that lose packets.\n\
-             Options of arq/ follow a `#`, separated by `;`: arq/10.0.0.1:7447#preset=wifi;dscp=46\n\
+             Options of arq/ follow a `#`, separated by `;`: arq/10.0.0.1:7447#preset=wifi;dscp=0xb8\n\
              RUST_LOG=debug shows what zenoh and the links do."
         )
     };

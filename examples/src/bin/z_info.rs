@@ -11,7 +11,7 @@ use zenoh::Wait;
 
 /// Shows who this session is, whom it sees, over which links, and how the arq/ links stand.
 #[derive(Parser)]
-#[command(version, after_help = teach!("  zenohd -l arq/0.0.0.0:7447\n  z_info -e arq/127.0.0.1:7447"))]
+#[command(version, after_help = teach!("  zenohd -l arq/0.0.0.0:7447\n  z_info -m client -e arq/127.0.0.1:7447"))]
 struct Arguments {
     #[command(flatten)]
     common: CommonArgs,

@@ -92,7 +92,9 @@ pub fn main() -> ExitCode {
 fn demo(args: &DemoArgs) -> zenoh::Result<()> {
     let added =
         Impairment { drop_percent: args.drop, burst_packets: args.burst, delay_ms: args.delay };
-    let controls = Controls::new(added.check()?);
+    let controls = Controls::new(
+        added.check().map_err(|error| format!("{error} (--drop, --burst, --delay)"))?,
+    );
     // What can fail at once comes before what takes seconds.
     let listener = bind(args.page)?;
     let page = listener.local_addr()?;
