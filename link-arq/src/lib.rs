@@ -55,7 +55,7 @@ use zenoh_result::ZResult;
 
 pub use config::ArqConfigurator;
 pub use manager::LinkManagerUnicastArq;
-pub use statistics::{statistics, AssociationStats};
+pub use statistics::{repairs_sent, statistics, AssociationStats};
 
 /// The protocol part of an `arq/host:port` locator.
 pub const ARQ_LOCATOR_PREFIX: &str = "arq";

@@ -81,7 +81,7 @@ impl Association {
 
 impl Drop for Association {
     fn drop(&mut self) {
-        statistics::log_end(&self.snapshot());
+        statistics::on_end(&self.snapshot());
     }
 }
 

@@ -34,9 +34,13 @@ pub(super) fn near_the_ideal(evidence: &Evidence<'_>) -> Tally {
             continue;
         };
         let ideal = cell.flows.first().and_then(|flow| flow.ideal.closed_form);
-        let bounds =
-            ideal.map(|ideal| [(Figure::P50, ideal.p50, 1.15), (Figure::P99, ideal.p99, 1.3)]);
-        for (figure, ideal, factor) in bounds.into_iter().flatten() {
+        let Some(ideal) = ideal else {
+            tally.is_missing(format!("{}: the ideal", ground.words()));
+            continue;
+        };
+        for (figure, ideal, factor) in
+            [(Figure::P50, ideal.p50, 1.15), (Figure::P99, ideal.p99, 1.3)]
+        {
             let what = format!("{} {}", ground.words(), figure.name());
             match of_first_flow(cell, figure).zip(ideal) {
                 Some((found, ideal)) => tally.at_most(&what, found, factor * ideal + SCHEDULING_MS),
@@ -142,6 +146,10 @@ pub(super) fn urgent_first(evidence: &Evidence<'_>) -> Tally {
         });
     if let Some((alone, beside)) = alone.zip(beside) {
         match beacon(alone).zip(beacon(beside)) {
+            // Nothing is said by a beacon that is lost even alone.
+            Some((alone, _)) if alone.is_infinite() => {
+                tally.is_missed("p99 of the beacon alone: lost");
+            }
             Some((alone, beside)) => tally.at_most("p99 of the beacon", beside, 1.2 * alone),
             None => tally.is_missing("mixed-priority: a flow of 300 bytes at RealTime"),
         }

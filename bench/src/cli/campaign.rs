@@ -4,6 +4,7 @@
 //! A cell that was measured is on the disk before the next begins. A link that cannot do what a cell asks is a result;
 //! a network, a disk or a person that stops the bench is not: the campaign ends with what it has.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -63,7 +64,7 @@ impl Campaign {
         let display = Display::new(&self.scenario, runs.len());
         warning.iter().for_each(|warning| display.say(&format!("note: {warning}")));
         for (repeat, setting) in &runs {
-            let seed = self.seed_of(*repeat);
+            let seed = self.seed_of(*repeat, setting);
             if journal.finished().contains(&(setting.cell.clone(), *repeat, seed)) {
                 display.skipped();
                 continue;
@@ -95,9 +96,12 @@ impl Campaign {
         Ok(ResultSet::read(&self.directory)?)
     }
 
-    /// The same chance for every link in a repeat.
-    fn seed_of(&self, repeat: u32) -> u64 {
-        self.seed.wrapping_add(u64::from(repeat))
+    /// The same chance for every link in a repeat of a setting, another one in every other.
+    fn seed_of(&self, repeat: u32, setting: &Setting) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.seed, repeat, &self.scenario.name, &setting.cell.setting).hash(&mut hasher);
+        // Short enough to be typed.
+        hasher.finish() >> 32
     }
 
     fn outcome(

@@ -27,6 +27,9 @@ pub(super) struct CheckArgs {
     /// Measure only these scenarios.
     #[arg(long, value_name = "SCENARIOS", value_delimiter = ',')]
     only: Vec<String>,
+    /// Decides losses, delays, payloads and the order of the links [default: 1, or that of the results gone on with].
+    #[arg(long)]
+    seed: Option<u64>,
     /// Measure nothing.
     #[arg(long, conflicts_with = "only")]
     judge: bool,
@@ -43,7 +46,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<(), CliError> {
             list::duration(all)
         );
         for (need, scenario) in &wanted {
-            run::measure_into(scenario, &args.results.join(need.scenario))?;
+            run::measure_into(scenario, &args.results.join(need.scenario), args.seed)?;
         }
         if args.wants_many_links() {
             many_links::measure_target(&args.results)?;
@@ -98,11 +101,30 @@ fn with_links(need: &Need) -> Result<Scenario, CliError> {
 }
 
 fn read_all(root: &Path) -> Result<Vec<(String, Vec<Record>)>, CliError> {
-    let names = NEEDS.iter().map(|need| need.scenario).chain([MANY_LINKS]);
-    names
-        .filter(|name| root.join(name).exists())
-        .map(|name| Ok((name.to_owned(), ResultSet::read(&root.join(name))?.records)))
-        .collect()
+    let mut results = Vec::new();
+    let wanted = NEEDS.iter().map(|need| (need.scenario, Some(need)));
+    for (name, need) in wanted.chain([(MANY_LINKS, None)]) {
+        let directory = root.join(name);
+        if !directory.exists() {
+            continue;
+        }
+        let found = ResultSet::read(&directory)?;
+        let text = need.map(|need| Ok::<_, CliError>(with_links(need)?.text)).transpose()?;
+        match unfit(&found, text.as_deref()) {
+            Some(why) => eprintln!("note: {} is not judged: {why}", directory.display()),
+            None => results.push((name.to_owned(), found.records)),
+        }
+    }
+    Ok(results)
+}
+
+/// Why a target cannot be judged by these results.
+fn unfit(found: &ResultSet, scenario: Option<&str>) -> Option<&'static str> {
+    if !found.environment.optimised {
+        return Some("it was measured by a program without optimisation");
+    }
+    let is_other = scenario.is_some_and(|text| text != found.scenario_toml);
+    is_other.then_some("it was measured with another scenario than the target names")
 }
 
 #[cfg(test)]
@@ -111,7 +133,7 @@ mod tests {
 
     fn args(only: &[&str]) -> CheckArgs {
         let only = only.iter().map(|name| (*name).to_owned()).collect();
-        CheckArgs { results: PathBuf::new(), only, judge: false }
+        CheckArgs { results: PathBuf::new(), only, seed: None, judge: false }
     }
 
     #[test]
@@ -133,7 +155,12 @@ mod tests {
     #[test]
     fn nothing_measured_is_nothing_met() {
         let root = tempfile::tempdir().unwrap();
-        let judged = CheckArgs { results: root.path().to_owned(), only: Vec::new(), judge: true };
+        let judged = CheckArgs {
+            results: root.path().to_owned(),
+            only: Vec::new(),
+            seed: None,
+            judge: true,
+        };
         let error = run(&judged).unwrap_err().to_string();
         assert!(error.starts_with("not met: T1, T2"), "{error}");
     }

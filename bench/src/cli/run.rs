@@ -94,8 +94,13 @@ fn run_scenario(scenario: &Scenario, named: &str, options: &Options) -> Result<(
 }
 
 /// Measures a scenario as it is into `directory`, or goes on there.
-pub(super) fn measure_into(scenario: &Scenario, directory: &Path) -> Result<ResultSet, CliError> {
-    let options = Options { scale: 1.0, out: Some(directory.to_owned()), ..Options::default() };
+pub(super) fn measure_into(
+    scenario: &Scenario,
+    directory: &Path,
+    seed: Option<u64>,
+) -> Result<ResultSet, CliError> {
+    let out = Some(directory.to_owned());
+    let options = Options { scale: 1.0, out, seed, ..Options::default() };
     let campaign = options.campaign(scenario, &scenario.name)?;
     announce(&campaign);
     Ok(campaign.run()?)

@@ -109,14 +109,14 @@ impl<T> Default for Thinned<T> {
 impl<T: Copy> Thinned<T> {
     /// Keeps the value, if its number is among those that are kept.
     pub fn push(&mut self, number: u64, value: T) {
-        if number % self.every != 0 {
+        if !number.is_multiple_of(self.every) {
             return;
         }
         if self.kept.len() >= KEPT_AT_MOST {
             self.every *= 2;
             self.kept.retain(|(number, _)| number % self.every == 0);
         }
-        if number % self.every == 0 {
+        if number.is_multiple_of(self.every) {
             self.kept.push((number, value));
         }
     }

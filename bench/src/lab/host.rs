@@ -146,7 +146,14 @@ impl Host {
             "route replace 10.77.0.0/24 dev eth0 src {v4} congctl {name}\n\
              route replace fd77::/64 dev eth0 src {v6} metric 1 congctl {name}\n"
         );
-        self.batch(&batch)
+        self.batch(&batch).map_err(|error| match error {
+            LabError::Command { command, reason } => {
+                let hint =
+                    format!("is the kernel's module there (`modprobe tcp_{name}`, as root)?");
+                LabError::Command { command, reason: format!("{}; {hint}", reason.trim_end()) }
+            }
+            other => other,
+        })
     }
 
     /// Brings the interface up, with fixed addresses and neighbours.

@@ -14,8 +14,8 @@ pub enum LabError {
          `sysctl kernel.unprivileged_userns_clone=1` (Debian), \
          `sysctl kernel.apparmor_restrict_unprivileged_userns=0` (Ubuntu 24.04), \
          `sysctl user.max_user_namespaces=10000`. \
-         In a container start it with `docker run --privileged` \
-         (or `--cap-add NET_ADMIN --cap-add SYS_ADMIN --security-opt seccomp=unconfined --security-opt apparmor=unconfined`)."
+         In a container start it with `docker run --security-opt seccomp=unconfined \
+         --security-opt systempaths=unconfined --security-opt apparmor=unconfined`, or with `--privileged`."
     )]
     NotPermitted(#[source] io::Error),
     /// A program is not installed.

@@ -3,7 +3,9 @@
 //!
 //! Five lines of `/proc` are all that is asked; the crates that know more of a machine want a newer compiler.
 
-use std::fs::read_to_string;
+use std::fs::{read, read_to_string};
+use std::hash::Hasher;
+use std::sync::OnceLock;
 
 use nix::unistd::Uid;
 
@@ -12,7 +14,7 @@ use crate::record::Environment;
 /// The machine as it is now; `zenoh` is zenoh's version, `command` what was typed, `seed` that of the whole run.
 pub fn environment(zenoh: &str, command: &str, seed: u64) -> Environment {
     Environment {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: format!("{} (build {})", env!("CARGO_PKG_VERSION"), build()),
         zenoh: zenoh.to_owned(),
         command: command.to_owned(),
         kernel: kernel(),
@@ -23,6 +25,17 @@ pub fn environment(zenoh: &str, command: &str, seed: u64) -> Environment {
         privilege: privilege().to_owned(),
         seed,
     }
+}
+
+/// Tells this program from one that was built of other sources: what is measured is part of it.
+fn build() -> &'static str {
+    static BUILD: OnceLock<String> = OnceLock::new();
+    BUILD.get_or_init(|| {
+        let Ok(program) = read("/proc/self/exe") else { return "unknown".to_owned() };
+        let mut hasher = std::hash::DefaultHasher::new();
+        hasher.write(&program);
+        format!("{:016x}", hasher.finish())
+    })
 }
 
 fn kernel() -> String {

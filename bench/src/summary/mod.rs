@@ -22,6 +22,7 @@ use crate::scenario::wire::Network;
 pub(crate) use defeat::is_beaten;
 pub use defeat::{defeats, Defeat, Loss};
 pub use figure::Figure;
+pub(crate) use figure::LATENCY_NOISE_MS;
 pub use spread::Spread;
 pub use table::table;
 

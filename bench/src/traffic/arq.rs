@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! What do the `arq/` links of this process tell of themselves?
 
-use zenoh_link_arq::statistics;
+use zenoh_link_arq::{repairs_sent, statistics};
 
 use super::sampler::Reading;
 
@@ -14,8 +14,8 @@ pub(super) fn in_flight() -> Option<Reading> {
     })
 }
 
-/// What they have sent beyond each chunk once, in packets: chunks again, and repair symbols, which cost the same.
+/// What they have sent beyond each chunk once, in packets, those that have ended included: chunks again, and repair
+/// symbols, which cost the same.
 pub(super) fn repairs() -> u64 {
-    let stats = statistics();
-    stats.iter().map(|link| link.stats.chunks_retransmitted + link.stats.repair_symbols_sent).sum()
+    repairs_sent()
 }

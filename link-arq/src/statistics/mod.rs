@@ -24,13 +24,16 @@ use zenoh_protocol::core::Locator;
 
 pub(crate) use display::priority_name;
 pub use figures::{Figure, Read, FIGURES, LANE_FIGURES, PROCESS_FIGURES};
+use log::log_end;
+pub(crate) use log::log_every;
 pub use log::LOG_TARGET;
-pub(crate) use log::{log_end, log_every};
 
 use crate::link::Association;
 
 /// The associations of this process, those that have ended included until the next look.
 static ASSOCIATIONS: Mutex<Vec<Weak<Association>>> = Mutex::new(Vec::new());
+/// Chunks sent again and repair symbols of the associations that have ended.
+static REPAIRS_OF_ENDED: AtomicU64 = AtomicU64::new(0);
 /// How many there have been.
 static OPENED: AtomicU64 = AtomicU64::new(0);
 
@@ -67,6 +70,27 @@ pub fn statistics() -> Vec<AssociationStats> {
     let alive: Vec<_> = associations.iter().filter_map(Weak::upgrade).collect();
     drop(associations);
     alive.iter().map(|association| association.snapshot()).collect()
+}
+
+/// Chunks sent again and repair symbols, of all associations that this process has had: unlike their own figures, it
+/// never falls.
+#[must_use]
+pub fn repairs_sent() -> u64 {
+    /// Who is about to end is in neither sum for a moment.
+    static HIGHEST: AtomicU64 = AtomicU64::new(0);
+    let alive: u64 = statistics().iter().map(|association| repairs(&association.stats)).sum();
+    let sum = REPAIRS_OF_ENDED.load(Ordering::Relaxed) + alive;
+    HIGHEST.fetch_max(sum, Ordering::Relaxed).max(sum)
+}
+
+fn repairs(stats: &Stats) -> u64 {
+    stats.chunks_retransmitted + stats.repair_symbols_sent
+}
+
+/// An association ends, standing like this.
+pub(crate) fn on_end(last: &AssociationStats) {
+    REPAIRS_OF_ENDED.fetch_add(repairs(&last.stats), Ordering::Relaxed);
+    log_end(last);
 }
 
 /// The figures of the process, when `links` are open.

@@ -111,7 +111,7 @@ fn tell(book: &Mutex<Book>, json: bool, stop: &Stop) {
         let report = book.lock().unwrap_or_else(PoisonError::into_inner).report(clock::now());
         let words = match json {
             true => serde_json::to_string(&report).unwrap_or_default() + "\n",
-            false if report.number % PRINT_EVERY == 0 => on_the_screen(&report),
+            false if report.number.is_multiple_of(PRINT_EVERY) => on_the_screen(&report),
             false => continue,
         };
         let mut out = std::io::stdout().lock();
