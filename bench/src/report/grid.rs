@@ -152,6 +152,7 @@ impl<'a> Grid<'a> {
     /// The bound that belongs to a figure; of bounds through the losses of a run the median over all runs.
     pub(crate) fn bound(&self, setting: usize, flow: &str, metric: Metric) -> Option<f64> {
         let flows = (0..self.links.len()).filter_map(|link| self.flow(setting, link, flow));
+        let flows = flows.filter(|flow| !flow.short_ranks.contains_key(&metric));
         let ideals: Vec<_> = flows.map(|flow| flow.ideal).collect();
         let rank = |ranks: Percentiles| match metric {
             Metric::Mean => ranks.mean_of_delivered,
