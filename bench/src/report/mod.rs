@@ -23,6 +23,7 @@ mod grid;
 mod metric;
 mod page;
 mod plot;
+mod published;
 mod raster;
 mod style;
 mod tables;

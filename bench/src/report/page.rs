@@ -6,7 +6,7 @@ use maud::{html, Markup, PreEscaped, DOCTYPE};
 use super::grid::Grid;
 use super::plot::figure::Figure;
 use super::units::{digits, Unit};
-use super::{goals, tables, words};
+use super::{goals, published, tables, words};
 use crate::record::Environment;
 
 /// A scenario with its figures.
@@ -132,7 +132,7 @@ fn chapter(chapter: &Chapter<'_>, with_words: bool) -> Markup {
             (goals::table(grid))
             h3 { "All figures" }
             (tables::results(grid))
-            (tables::published(grid))
+            (published::table(grid))
             (tables::selective_acknowledgement(grid))
             (tables::failures(grid))
         }
