@@ -21,39 +21,60 @@ pub(crate) fn table(grid: &Grid<'_>) -> Markup {
                 th scope="col" { "setting" } th scope="col" { "published for" } th scope="col" { "figure" } th scope="col" { "published" }
                 @for link in &grid.links { th scope="col" { (link.name) } }
             } }
-            tbody { @for row in &grid.info.published { @for figure in &row.figures { (published_row(grid, row, figure)) } } }
+            tbody { @for row in &grid.info.published { @for figure in &row.figures { (rows(grid, row, figure)) } } }
         } }
     }
 }
 
-fn published_row(
+/// A row for each setting that the published figure belongs to, so that none of ours is passed over; one without ours
+/// where no such setting was measured.
+fn rows(grid: &Grid<'_>, published: &Published, figure: &(&'static str, Figure)) -> Markup {
+    let is_its = |setting: &usize| {
+        published.setting.iter().all(|pair| holds(&grid.settings[*setting], pair))
+    };
+    let settings: Vec<usize> = (0..grid.settings.len()).filter(is_its).collect();
+    html! {
+        @for setting in &settings { (row(grid, published, figure, Some(*setting))) }
+        @if settings.is_empty() { (row(grid, published, figure, None)) }
+    }
+}
+
+fn row(
     grid: &Grid<'_>,
-    row: &Published,
+    published: &Published,
     (key, value): &(&'static str, Figure),
+    setting: Option<usize>,
 ) -> Markup {
-    let setting = grid
-        .settings
-        .iter()
-        .position(|setting| row.setting.iter().all(|pair| holds(setting, pair)));
-    let words: Vec<_> =
-        row.setting.iter().map(|(key, value)| super::axis::described(key, value)).collect();
     let known = known_figure(key);
     let unit = known.map_or_else(|| super::axis::unit_of(key), |(_, unit, _)| unit);
+    // The source does not tell flows apart; the scenario's first that has such a figure stands for it.
+    let flow = known.and_then(|(metric, ..)| grid.flows.iter().find(|flow| grid.has(flow, metric)));
+    let flow = flow.map_or("", String::as_str);
+    let ours = |link| ours(grid, setting?, link, flow, key);
     html! {
         tr {
-            th scope="row" { (words.join(", ")) }
-            td { (row.link) @if !row.note.is_empty() { " (" (row.note) ")" } }
+            th scope="row" { (super::figures::panel_title(grid, &words(grid, published, setting), flow)) }
+            td { (published.link) @if !published.note.is_empty() { " (" (published.note) ")" } }
             td { (known.map_or_else(|| spelled(key), |(_, _, words)| words.to_owned())) }
             td { (written(unit, *value)) }
             @for link in 0..grid.links.len() {
                 td {
-                    @if let Some(ours) = setting.and_then(|setting| ours(grid, setting, link, key)) {
+                    @if let Some(ours) = ours(link) {
                         (unit.write(ours)) " " span.spread { "(" (relative(unit, ours, *value)) ")" }
                     } @else { "–" }
                 }
             }
         }
     }
+}
+
+/// What the source says of its setting, then what it does not say and we have measured.
+fn words(grid: &Grid<'_>, published: &Published, setting: Option<usize>) -> String {
+    let of_source = published.setting.iter().map(|(key, value)| super::axis::described(key, value));
+    let unsaid = |key: &str| published.setting.iter().all(|(said, _)| said != key);
+    let axes = grid.axes.iter().filter(|axis| unsaid(&axis.key));
+    let of_ours = axes.filter_map(|axis| axis.describe(&grid.settings[setting?]));
+    of_source.chain(of_ours).collect::<Vec<_>>().join(", ")
 }
 
 /// Numbers are equal however they are written.
@@ -88,10 +109,9 @@ fn known_figure(key: &str) -> Option<(Metric, Unit, &'static str)> {
     })
 }
 
-fn ours(grid: &Grid<'_>, setting: usize, link: usize, key: &str) -> Option<f64> {
+fn ours(grid: &Grid<'_>, setting: usize, link: usize, flow: &str, key: &str) -> Option<f64> {
     let (metric, ..) = known_figure(key)?;
-    let value =
-        grid.flows.iter().find_map(|flow| grid.spread(setting, link, flow, metric))?.median();
+    let value = grid.spread(setting, link, flow, metric)?.median();
     Some(if key == "lost_percent" { 100.0 - value } else { value })
 }
 

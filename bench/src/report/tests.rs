@@ -173,6 +173,22 @@ fn the_published_figure_stands_beside_ours() {
 }
 
 #[test]
+fn the_published_figure_stands_beside_every_setting_that_it_belongs_to() {
+    let sample =
+        Sample { payloads: vec![10_000, 100_000], delays: vec![0.5, 10.0], ..small() };
+    let page = Scratch::new("every-setting").report(&sample.records(1));
+    let rows: Vec<_> = page
+        .split("<tr>")
+        .filter(|row| row.contains("zenoh tcp (2022)") && row.contains("mean"))
+        .collect();
+    for (row, delay) in rows.iter().zip(["0.5", "10"]) {
+        assert!(row.contains(&format!("10 % lost, 10\u{a0}KB, {delay} ms one way")), "{row}");
+        assert!(row.contains("741\u{a0}ms") && !row.contains("–</td>"), "{row}");
+    }
+    assert_eq!(rows.len(), 2, "one for each delay");
+}
+
+#[test]
 fn a_goal_is_drawn_and_told_as_met_or_missed() {
     let page = Scratch::new("goals").report(&small().records(1)).replace('\u{a0}', " ");
     assert!(page.contains("goal: by then") && page.contains("data: 99 % within 100 ms"));
