@@ -25,6 +25,7 @@ mod page;
 mod plot;
 mod published;
 mod raster;
+mod sharing;
 mod style;
 mod tables;
 mod units;

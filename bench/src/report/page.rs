@@ -6,7 +6,7 @@ use maud::{html, Markup, PreEscaped, DOCTYPE};
 use super::grid::Grid;
 use super::plot::figure::Figure;
 use super::units::{digits, Unit};
-use super::{goals, published, tables, words};
+use super::{goals, published, sharing, tables, words};
 use crate::record::Environment;
 
 /// A scenario with its figures.
@@ -130,6 +130,7 @@ fn chapter(chapter: &Chapter<'_>, with_words: bool) -> Markup {
             @if !figures.is_empty() { h3 { "Figures" } }
             (self::figures(figures))
             (goals::table(grid))
+            (sharing::table(grid))
             h3 { "All figures" }
             (tables::results(grid))
             (published::table(grid))

@@ -152,12 +152,22 @@ fn floods_get_goodput_with_its_capacity_and_flows_that_compete_get_fairness() {
     let scratch = Scratch::new("flood");
     let page = scratch.report(&sample.records(1));
     let figures = scratch.figures();
-    for wanted in
-        ["sample-goodput-drop-percent.svg", "sample-fairness-over-time.svg", "sample-in-flight.svg"]
-    {
+    for wanted in [
+        "sample-goodput-drop-percent.svg",
+        "sample-throughput-over-time.svg",
+        "sample-throughput-over-time-2.svg",
+        "sample-fairness-over-time.svg",
+        "sample-in-flight.svg",
+    ] {
         assert!(figures.contains(&wanted.to_owned()), "no {wanted} in {figures:?}");
     }
     assert!(page.contains("erasure capacity"));
+    let index = page.split_once("<h3>Fairness</h3>").unwrap().1.split_once("</table>").unwrap().0;
+    for setting in ["0 % lost", "10 % lost"] {
+        assert!(index.contains(setting), "no row for {setting}: {index}");
+    }
+    // The second flow gets half as much in each second.
+    assert_eq!(index.matches("<td>0.").count(), 2 * LINKS.len(), "{index}");
     assert!(!figures.iter().any(|name| name.contains("distribution")), "a flood has no latency");
 }
 
@@ -182,7 +192,7 @@ fn the_published_figure_stands_beside_every_setting_that_it_belongs_to() {
         .filter(|row| row.contains("zenoh tcp (2022)") && row.contains("mean"))
         .collect();
     for (row, delay) in rows.iter().zip(["0.5", "10"]) {
-        assert!(row.contains(&format!("10 % lost, 10\u{a0}KB, {delay} ms one way")), "{row}");
+        assert!(row.contains(&format!("10.0 % lost, 10\u{a0}KB, {delay} ms one way")), "{row}");
         assert!(row.contains("741\u{a0}ms") && !row.contains("–</td>"), "{row}");
     }
     assert_eq!(rows.len(), 2, "one for each delay");

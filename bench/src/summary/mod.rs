@@ -8,6 +8,7 @@
 mod defeat;
 mod figure;
 pub mod retransmissions;
+pub(crate) mod sharing;
 pub mod significance;
 mod spread;
 mod table;
