@@ -120,7 +120,9 @@ fn chapter(chapter: &Chapter<'_>, with_words: bool) -> Markup {
             dl {
                 dt { "Scenario" } dd { code { (info.name) } }
                 @if !info.source.is_empty() { dt { "After" } dd { (info.source) } }
-                dt { "Settings" } dd { (grid.settings.len()) ", " (grid.repeats()) }
+                dt { "Settings" } dd { (grid.settings.len()) }
+                dt { "Each run" } dd { (info.extent.traffic.join("; ")) (scaled(info.extent.scale)) }
+                dt { "Repeats" } dd { (grid.repeats()) ", " (info.extent.repeats) " planned" }
                 dt { "Seed" } dd { (environment.seed) }
                 dt { "Command" } dd { code { (info.command) } }
                 @for note in &info.notes { dt { "Note" } dd { (note) } }
@@ -137,6 +139,14 @@ fn chapter(chapter: &Chapter<'_>, with_words: bool) -> Markup {
             (tables::selective_acknowledgement(grid))
             (tables::failures(grid))
         }
+    }
+}
+
+/// In brackets, behind what a run has.
+fn scaled(scale: f64) -> String {
+    match scale {
+        1.0 => " (scale 1: all that the scenario has)".to_owned(),
+        scale => format!(" (scale {scale}: so many times what the scenario has)"),
     }
 }
 

@@ -57,6 +57,15 @@ fn the_page_stands_alone_and_escapes_what_it_was_given() {
 }
 
 #[test]
+fn the_head_tells_how_much_was_measured() {
+    let scratch = Scratch::new("head");
+    let page = scratch.report(&small().records(1));
+    for told in ["data: 500 messages (scale 1: all that the scenario has)", "2 repeats, 5 planned"] {
+        assert!(page.contains(told), "the head does not tell {told}");
+    }
+}
+
+#[test]
 fn each_figure_is_there_as_svg_and_as_png() {
     let scratch = Scratch::new("files");
     let page = scratch.report(&small().records(1));
