@@ -60,7 +60,8 @@ fn the_page_stands_alone_and_escapes_what_it_was_given() {
 fn the_head_tells_how_much_was_measured() {
     let scratch = Scratch::new("head");
     let page = scratch.report(&small().records(1));
-    for told in ["data: 500 messages (scale 1: all that the scenario has)", "2 repeats, 5 planned"] {
+    for told in ["data: 500 messages (scale 1: all that the scenario has)", "2 repeats, 5 planned"]
+    {
         assert!(page.contains(told), "the head does not tell {told}");
     }
 }
@@ -154,6 +155,32 @@ fn a_scenario_without_an_axis_gets_rows() {
 }
 
 #[test]
+fn every_plot_of_latency_has_the_ideal_arq() {
+    let scratch = Scratch::new("bounds");
+    scratch.report(&Sample { drops: vec![10.0], ..small() }.records(1));
+    for id in ["latency", "distribution", "over-time"] {
+        let path = scratch.0.join("figures").join(format!("sample-{id}.svg"));
+        let svg = fs::read_to_string(path).unwrap();
+        assert!(svg.contains("ideal ARQ"), "{id} does not name the bound");
+        assert!(svg.contains(r#"stroke-dasharray="1.5 3""#), "{id} does not draw the bound");
+    }
+    let rows = fs::read_to_string(scratch.0.join("figures/sample-latency.svg")).unwrap();
+    let rows = rows.replace('\u{a0}', " ");
+    assert!(
+        rows.contains("ideal ARQ: p50 1.50 ms"),
+        "seven packets, one in ten lost: a round late"
+    );
+}
+
+#[test]
+fn a_rank_of_too_few_messages_is_said_once_and_shown_nowhere() {
+    let page = Scratch::new("ranks").report(&small().records(1));
+    assert_eq!(page.matches("Too few messages").count(), 1);
+    assert!(page.contains("for these ranks: p99.9 of data."), "500 messages have a p99");
+    assert!(!page.contains(">p99.9</th>") && page.contains(">p99</th>"));
+}
+
+#[test]
 fn floods_get_goodput_with_its_capacity_and_flows_that_compete_get_fairness() {
     let flood = Pattern::Flood { seconds: 30.0 };
     let flows = vec![("first", flood), ("second", flood)];
@@ -193,8 +220,7 @@ fn the_published_figure_stands_beside_ours() {
 
 #[test]
 fn the_published_figure_stands_beside_every_setting_that_it_belongs_to() {
-    let sample =
-        Sample { payloads: vec![10_000, 100_000], delays: vec![0.5, 10.0], ..small() };
+    let sample = Sample { payloads: vec![10_000, 100_000], delays: vec![0.5, 10.0], ..small() };
     let page = Scratch::new("every-setting").report(&sample.records(1));
     let rows: Vec<_> = page
         .split("<tr>")
@@ -219,6 +245,7 @@ fn hundreds_of_cells_stay_a_page_of_sane_size() {
     let page =
         Scratch::new("hundreds").report(&Sample { repeats: 1, ..Sample::drop_rate() }.records(2));
     assert!(page.len() < 5_000_000, "{} bytes", page.len());
+    assert!(page.contains("First repeat only, and 9 of 60 traces."), "what is left out is told");
 }
 
 #[test]
