@@ -180,9 +180,11 @@ pub(super) fn of_first_flow(summary: &Summary, figure: Figure) -> Option<f64> {
     summary.flows.first().and_then(|flow| of_flow(flow, figure))
 }
 
-/// The median of a figure of a flow.
+/// The median of a figure of a flow. With too few messages for a rank it is the greatest: what keeps a bound at its worst
+/// keeps it at that rank.
 pub(super) fn of_flow(flow: &FlowSummary, figure: Figure) -> Option<f64> {
-    Some(flow.figures.get(&figure)?.median())
+    let spread = flow.figures.get(&figure).or_else(|| flow.short_ranks.get(&figure));
+    Some(spread?.median())
 }
 
 /// The median of a figure of the whole cell.

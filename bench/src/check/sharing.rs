@@ -5,8 +5,9 @@
 
 use super::evidence::Evidence;
 use super::{Tally, ARQ};
-use crate::record::{FlowResult, Measurement};
-use crate::scenario::flow::{Flow, Pattern};
+use crate::record::Measurement;
+use crate::scenario::flow::Flow;
+use crate::summary::sharing::{self, jain_index};
 use crate::summary::{Spread, Summary};
 
 /// T9
@@ -20,6 +21,8 @@ pub(super) fn fair(evidence: &Evidence<'_>) -> Tally {
         }
     }
     if let Some(shares) = shares(evidence, &mut tally, "fairness", is_among_equals) {
+        // Where nothing arrived nothing was shared.
+        let jain = |share: &[f64; 2]| jain_index(share).unwrap_or(0.0);
         if let Some(median) = median(shares.iter().map(jain)) {
             tally.at_least("Jain's index of two of ours", median, 0.95);
         }
@@ -56,32 +59,7 @@ fn shares(
 
 /// What arrived of each flow while both were sending.
 fn bytes_together(measurement: &Measurement) -> Option<[f64; 2]> {
-    let [a, b] = measurement.flows.as_slice() else { return None };
-    let from_s = a.flow.start_s.max(b.flow.start_s);
-    let until_s = end_s(&a.flow)?.min(end_s(&b.flow)?);
-    (from_s < until_s).then(|| [bytes(a, from_s, until_s), bytes(b, from_s, until_s)])
-}
-
-fn end_s(flow: &Flow) -> Option<f64> {
-    match flow.pattern {
-        Pattern::Flood { seconds } => Some(flow.start_s + seconds),
-        Pattern::Periodic { .. }
-        | Pattern::Transfer { .. }
-        | Pattern::PingPong { .. }
-        | Pattern::Opening { .. } => None,
-    }
-}
-
-/// `arrived_bytes` counts tenths of a second from the flow's own start.
-fn bytes(result: &FlowResult, from_s: f64, until_s: f64) -> f64 {
-    let tenth = |at_s: f64| ((at_s - result.flow.start_s) * 10.0).round() as usize;
-    let within = result.arrived_bytes.iter().take(tenth(until_s)).skip(tenth(from_s));
-    within.map(|bytes| *bytes as f64).sum()
-}
-
-/// 1 when both have the same, 1/2 when one has all.
-fn jain([a, b]: &[f64; 2]) -> f64 {
-    (a + b).powi(2) / (2.0 * (a * a + b * b))
+    sharing::bytes_together(&sharing::contenders(measurement))?.try_into().ok()
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {

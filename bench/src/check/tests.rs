@@ -98,6 +98,9 @@ fn result(need: &Need, network: &Network, flow: &Flow, link: &str) -> FlowResult
         Pattern::Periodic { rate_hz, .. } if need.scenario == "blackout" => {
             departures(rate_hz).map(|at| (at, Some(after_blackout(at)))).collect()
         }
+        Pattern::Periodic { rate_hz, .. } if need.scenario == "wifi-burst" => {
+            departures(rate_hz).map(|at| (at, Some(40.0))).collect()
+        }
         _ => Vec::new(),
     };
     FlowResult {

@@ -141,6 +141,9 @@ pub fn compare(a: &[Summary], b: &[Summary], figures: &[Figure], level: f64) -> 
     compared
         .notes
         .extend(only_second.map(|second| format!("{}: only in the second set", name(second))));
+    let too_few = summary::too_few_messages(a.iter().chain(b), figures);
+    let note = |ranks| format!("too few messages in a run, so not compared: {ranks}");
+    compared.notes.extend(too_few.map(note));
     judge(&mut compared.rows, level);
     compared
 }

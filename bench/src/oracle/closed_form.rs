@@ -23,6 +23,28 @@ const TAIL: f64 = 1e-9;
 /// on a packet's length, where jitter varies the round trip, and where events change the network. A blackout, a
 /// policer, a full queue and reordering only add to the latency, so the bound stands beside them.
 pub fn closed_form(flow: &Flow, network: &Network) -> Option<Percentiles> {
+    let (message, loss) = message(flow, network)?;
+    Some(message.percentiles(loss))
+}
+
+/// The distribution of which [`closed_form()`] gives percentiles: latencies in milliseconds, ascending, each with the
+/// probability not to exceed it.
+pub fn closed_form_steps(flow: &Flow, network: &Network) -> Option<Vec<(f64, f64)>> {
+    let (message, loss) = message(flow, network)?;
+    let mut steps = message.distribution(loss);
+    // Without a bottleneck all repeats of a round come at once: one step.
+    steps.dedup_by(|next, step| {
+        let is_same = next.0 == step.0;
+        if is_same {
+            step.1 = next.1;
+        }
+        is_same
+    });
+    Some(steps)
+}
+
+/// A message of the flow and the chance of its packets to be lost, where losses are independent.
+fn message(flow: &Flow, network: &Network) -> Option<(Message, f64)> {
     timetable(flow)?;
     let loss = independent_loss(network)?;
     let (forward, backward) = (&network.forward, &network.backward);
@@ -33,7 +55,7 @@ pub fn closed_form(flow: &Flow, network: &Network) -> Option<Percentiles> {
         delay_ms: forward.delay_ms,
         round_trip_ms: forward.delay_ms + backward.delay_ms,
     };
-    Some(message.percentiles(loss))
+    Some((message, loss))
 }
 
 fn independent_loss(network: &Network) -> Option<f64> {

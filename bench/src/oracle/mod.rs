@@ -19,7 +19,7 @@ use crate::scenario::flow::{Flow, Pattern};
 use crate::scenario::wire::{Change, Network, Wire};
 
 pub use capacity::capacity_mbps;
-pub use closed_form::closed_form;
+pub use closed_form::{closed_form, closed_form_steps};
 pub use genie::{genie, Passage};
 
 /// IP packets of an Ethernet.

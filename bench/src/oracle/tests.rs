@@ -78,6 +78,17 @@ fn transmission_time_counts() {
 }
 
 #[test]
+fn the_steps_are_those_of_the_percentiles() {
+    for network in [network(10.0, 10.0), with_rate(network(10.0, 10.0), 10.0)] {
+        let steps = closed_form_steps(&periodic(20_000), &network).unwrap();
+        let ideal = closed_form(&periodic(20_000), &network).unwrap();
+        let at = |share| steps.iter().find(|(_, come)| *come >= share).map(|(ms, _)| *ms);
+        assert_eq!((at(0.5), at(0.99)), (ideal.p50, ideal.p99));
+        assert!(steps.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1));
+    }
+}
+
+#[test]
 fn where_the_formula_does_not_hold_there_is_none() {
     let flow = periodic(10_000);
     let change = |change: fn(&mut Network)| {

@@ -7,7 +7,7 @@ use super::grid::Grid;
 use super::units::Unit;
 use crate::record::FlowResult;
 use crate::scenario::Goal;
-use crate::summary::Spread;
+use crate::summary::{least_messages, Spread};
 
 /// For each goal and setting, what each link reached.
 pub(crate) fn table(grid: &Grid<'_>) -> Markup {
@@ -24,7 +24,7 @@ pub(crate) fn table(grid: &Grid<'_>) -> Markup {
     html! {
         @if !rows.is_empty() {
             h3 { "Goals" }
-            p { "Median of the repeats; a message that never came is late. A check mark says that the goal was met." }
+            p { "Median of the repeats; a message that never came is late. A check mark says that the goal was met. Where a single late message would have missed it, a run has too few messages to tell: 99.99 % takes 10,000." }
             div.scroll tabindex="0" role="region" aria-label="Goals" { table {
                 thead { tr {
                     th scope="col" { "goal" } th scope="col" { "setting" }
@@ -53,15 +53,24 @@ fn words(goal: &Goal) -> String {
     }
 }
 
-/// What the goal speaks of: the share that came in time, per cent, or the longest silence, milliseconds.
-fn reached(grid: &Grid<'_>, setting: usize, link: usize, goal: &Goal) -> Option<f64> {
-    let results = grid.flow_results(setting, link, &goal.flow);
+/// What a link did about a goal.
+#[derive(Clone, Copy)]
+struct Reached {
+    /// The share that came in time, per cent, or the longest silence, milliseconds; median of the repeats.
+    value: f64,
+    /// Of the repeat with the fewest.
+    messages: u64,
+}
+
+fn reached(grid: &Grid<'_>, setting: usize, link: usize, goal: &Goal) -> Option<Reached> {
+    let results = || grid.flow_results(setting, link, &goal.flow).map(|(_, result)| result);
     let value = |result: &FlowResult| match goal.within_ms {
         Some(within_ms) => in_time(result, within_ms),
         None => Some(result.longest_silence_ms),
     };
-    Spread::of(results.filter_map(|(_, result)| value(result)).collect())
-        .map(|spread| spread.median())
+    let messages = results().map(|result| result.messages.len() as u64).min()?;
+    let value = Spread::of(results().filter_map(value).collect())?.median();
+    Some(Reached { value, messages })
 }
 
 fn in_time(result: &FlowResult, within_ms: f64) -> Option<f64> {
@@ -73,21 +82,35 @@ fn in_time(result: &FlowResult, within_ms: f64) -> Option<f64> {
     (!result.messages.is_empty()).then(|| 100.0 * in_time as f64 / result.messages.len() as f64)
 }
 
-fn is_met(goal: &Goal, value: f64) -> bool {
+/// Whether a link gives what is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Met,
+    Missed,
+    /// All came in time, and with so few messages nothing else would have met the goal.
+    TooFewMessages,
+}
+
+fn verdict(goal: &Goal, reached: Reached) -> Verdict {
+    let Reached { value, messages } = reached;
     match (goal.percent, goal.longest_silence_ms) {
-        (Some(percent), _) => value >= percent,
-        (None, Some(silence)) => value <= silence,
-        (None, None) => false,
+        (Some(percent), _) if value < percent => Verdict::Missed,
+        (Some(percent), _) if messages < least_messages(percent) => Verdict::TooFewMessages,
+        (Some(_), _) => Verdict::Met,
+        (None, Some(silence)) if value <= silence => Verdict::Met,
+        (None, _) => Verdict::Missed,
     }
 }
 
-fn cell(goal: &Goal, value: Option<f64>) -> Markup {
+fn cell(goal: &Goal, reached: Option<Reached>) -> Markup {
+    let Some(reached) = reached else { return html! { "–" } };
     let unit = if goal.within_ms.is_some() { Unit::Percent } else { Unit::Milliseconds };
+    let value = unit.write(reached.value);
     html! {
-        @match value {
-            None => { "–" }
-            Some(value) if is_met(goal, value) => { (unit.write(value)) " ✓" }
-            Some(value) => { span.bad { (unit.write(value)) " missed" } }
+        @match verdict(goal, reached) {
+            Verdict::Met => { (value) " ✓" }
+            Verdict::Missed => { span.bad { (value) " missed" } }
+            Verdict::TooFewMessages => { (value) ", too few messages to tell" }
         }
     }
 }
@@ -100,11 +123,25 @@ mod tests {
         Goal { flow: "control".into(), percent, within_ms, longest_silence_ms }
     }
 
+    fn of(goal: &Goal, value: f64, messages: u64) -> Verdict {
+        verdict(goal, Reached { value, messages })
+    }
+
     #[test]
     fn a_share_must_be_reached_and_a_silence_must_not() {
         let share = goal(Some(99.0), Some(100.0), None);
-        assert!(is_met(&share, 99.0) && !is_met(&share, 98.9));
+        assert_eq!(of(&share, 99.0, 300), Verdict::Met);
+        assert_eq!(of(&share, 98.9, 300), Verdict::Missed);
         let silence = goal(None, None, Some(500.0));
-        assert!(is_met(&silence, 500.0) && !is_met(&silence, 501.0));
+        assert_eq!(of(&silence, 500.0, 3), Verdict::Met);
+        assert_eq!(of(&silence, 501.0, 3), Verdict::Missed);
+    }
+
+    #[test]
+    fn a_share_that_few_messages_cannot_show_is_not_told_as_met() {
+        let share = goal(Some(99.99), Some(10.0), None);
+        assert_eq!(of(&share, 100.0, 300), Verdict::TooFewMessages);
+        assert_eq!(of(&share, 100.0, 10_000), Verdict::Met);
+        assert_eq!(of(&share, 99.67, 300), Verdict::Missed, "one that is late is one too many");
     }
 }

@@ -7,6 +7,7 @@ use super::axis::Axis;
 use super::metric::{Metric, COSTS};
 use super::style::{styles, Style};
 use super::{Input, ScenarioInfo};
+use crate::oracle;
 use crate::record::{FlowResult, Measurement, Outcome, Percentiles, Record};
 use crate::summary::{self, FlowSummary, Spread, Summary};
 
@@ -152,6 +153,7 @@ impl<'a> Grid<'a> {
     /// The bound that belongs to a figure; of bounds through the losses of a run the median over all runs.
     pub(crate) fn bound(&self, setting: usize, flow: &str, metric: Metric) -> Option<f64> {
         let flows = (0..self.links.len()).filter_map(|link| self.flow(setting, link, flow));
+        let flows = flows.filter(|flow| !flow.short_ranks.contains_key(&metric));
         let ideals: Vec<_> = flows.map(|flow| flow.ideal).collect();
         let rank = |ranks: Percentiles| match metric {
             Metric::Mean => ranks.mean_of_delivered,
@@ -168,6 +170,33 @@ impl<'a> Grid<'a> {
                 let of_runs = ideals.iter().filter_map(|ideal| rank(ideal.this_run?)).collect();
                 Spread::of(of_runs).map(|spread| spread.median())
             }),
+        }
+    }
+
+    /// The distribution of the ideal ARQ's latency, ascending, each with the share, 0 to 1, that has come by then. In
+    /// closed form it is steps; else only the ranks are known, through the losses that the runs really had.
+    pub(crate) fn ideal_distribution(&self, setting: usize, flow: &str) -> Vec<(f64, f64)> {
+        const RANKS: [(Metric, f64); 5] = [
+            (Metric::P50, 0.5),
+            (Metric::P90, 0.9),
+            (Metric::P99, 0.99),
+            (Metric::P99_9, 0.999),
+            (Metric::Max, 1.0),
+        ];
+        let mut cells =
+            (0..self.links.len()).filter_map(|link| self.summaries.get(&(setting, link)));
+        let closed_form = |cell: &Summary| {
+            let flow = cell.flows.iter().find(|known| known.flow.name == flow)?;
+            oracle::closed_form_steps(&flow.flow, &cell.network)
+        };
+        let rank = |(metric, share)| Some((self.bound(setting, flow, metric)?, share));
+        match cells.find_map(closed_form) {
+            Some(steps) => {
+                let before = [0.0].into_iter().chain(steps.iter().map(|(_, share)| *share));
+                let corners = steps.iter().zip(before);
+                corners.flat_map(|((at, share), before)| [(*at, before), (*at, *share)]).collect()
+            }
+            None => RANKS.into_iter().filter_map(rank).collect(),
         }
     }
 

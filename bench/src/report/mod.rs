@@ -17,13 +17,16 @@ use crate::record::{Environment, Record};
 use crate::scenario::{Goal, Published, Scenario};
 
 mod axis;
+mod extent;
 mod figures;
 mod goals;
 mod grid;
 mod metric;
 mod page;
 mod plot;
+mod published;
 mod raster;
+mod sharing;
 mod style;
 mod tables;
 mod units;
@@ -35,6 +38,7 @@ pub(crate) mod sample;
 #[cfg(test)]
 mod tests;
 
+pub use extent::Extent;
 use grid::Grid;
 use page::Chapter;
 
@@ -64,6 +68,8 @@ pub struct ScenarioInfo {
     pub published: Vec<Published>,
     /// What makes these results again.
     pub command: String,
+    /// How much of it was to be measured.
+    pub extent: Extent,
     /// The links in the order of the scenario; those that did not run are left out.
     pub links: Vec<LinkInfo>,
     /// What must be said beside the figures.
@@ -86,6 +92,7 @@ impl ScenarioInfo {
             question: scenario.question.clone(),
             source: scenario.source.clone(),
             published: scenario.published.clone(),
+            extent: Extent::of(scenario, &command),
             command,
             links: scenario.links.iter().map(link).collect(),
             notes: scenario.notes.clone(),

@@ -6,7 +6,7 @@ use maud::{html, Markup, PreEscaped, DOCTYPE};
 use super::grid::Grid;
 use super::plot::figure::Figure;
 use super::units::{digits, Unit};
-use super::{goals, tables, words};
+use super::{goals, published, sharing, tables, words};
 use crate::record::Environment;
 use crate::summary::LATENCY_NOISE_MS;
 
@@ -121,7 +121,9 @@ fn chapter(chapter: &Chapter<'_>, with_words: bool) -> Markup {
             dl {
                 dt { "Scenario" } dd { code { (info.name) } }
                 @if !info.source.is_empty() { dt { "After" } dd { (info.source) } }
-                dt { "Settings" } dd { (grid.settings.len()) ", " (grid.repeats()) }
+                dt { "Settings" } dd { (grid.settings.len()) }
+                dt { "Each run" } dd { (info.extent.traffic.join("; ")) (scaled(info.extent.scale)) }
+                dt { "Repeats" } dd { (grid.repeats()) ", " (info.extent.repeats) " planned" }
                 dt { "Seed" } dd { (environment.seed) }
                 dt { "Command" } dd { code { (info.command) } }
                 @for note in &info.notes { dt { "Note" } dd { (note) } }
@@ -131,12 +133,21 @@ fn chapter(chapter: &Chapter<'_>, with_words: bool) -> Markup {
             @if !figures.is_empty() { h3 { "Figures" } }
             (self::figures(figures))
             (goals::table(grid))
+            (sharing::table(grid))
             h3 { "All figures" }
             (tables::results(grid))
-            (tables::published(grid))
+            (published::table(grid))
             (tables::selective_acknowledgement(grid))
             (tables::failures(grid))
         }
+    }
+}
+
+/// In brackets, behind what a run has.
+fn scaled(scale: f64) -> String {
+    match scale {
+        1.0 => " (scale 1: all that the scenario has)".to_owned(),
+        scale => format!(" (scale {scale}: so many times what the scenario has)"),
     }
 }
 

@@ -4,7 +4,7 @@
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
-use super::{LinkInfo, ScenarioInfo};
+use super::{Extent, LinkInfo, ScenarioInfo};
 use crate::record::{
     Cell, Environment, FlowResult, Ideal, InFlight, Measurement, Outcome, Percentiles, ProcessUse,
     Record, WireCount,
@@ -279,6 +279,7 @@ pub(crate) fn info(name: &str) -> ScenarioInfo {
             ],
         }],
         command: format!("arq-bench run {name} --seed 42"),
+        extent: Extent { traffic: vec!["data: 500 messages".into()], repeats: 5, scale: 1.0 },
         links: LINKS.iter().map(link).collect(),
         notes: vec!["Burst lengths are a design choice.".into()],
         goals: vec![Goal {

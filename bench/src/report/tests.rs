@@ -57,6 +57,16 @@ fn the_page_stands_alone_and_escapes_what_it_was_given() {
 }
 
 #[test]
+fn the_head_tells_how_much_was_measured() {
+    let scratch = Scratch::new("head");
+    let page = scratch.report(&small().records(1));
+    for told in ["data: 500 messages (scale 1: all that the scenario has)", "2 repeats, 5 planned"]
+    {
+        assert!(page.contains(told), "the head does not tell {told}");
+    }
+}
+
+#[test]
 fn each_figure_is_there_as_svg_and_as_png() {
     let scratch = Scratch::new("files");
     let page = scratch.report(&small().records(1));
@@ -145,6 +155,32 @@ fn a_scenario_without_an_axis_gets_rows() {
 }
 
 #[test]
+fn every_plot_of_latency_has_the_ideal_arq() {
+    let scratch = Scratch::new("bounds");
+    scratch.report(&Sample { drops: vec![10.0], ..small() }.records(1));
+    for id in ["latency", "distribution", "over-time"] {
+        let path = scratch.0.join("figures").join(format!("sample-{id}.svg"));
+        let svg = fs::read_to_string(path).unwrap();
+        assert!(svg.contains("ideal ARQ"), "{id} does not name the bound");
+        assert!(svg.contains(r#"stroke-dasharray="1.5 3""#), "{id} does not draw the bound");
+    }
+    let rows = fs::read_to_string(scratch.0.join("figures/sample-latency.svg")).unwrap();
+    let rows = rows.replace('\u{a0}', " ");
+    assert!(
+        rows.contains("ideal ARQ: p50 1.50 ms"),
+        "seven packets, one in ten lost: a round late"
+    );
+}
+
+#[test]
+fn a_rank_of_too_few_messages_is_said_once_and_shown_nowhere() {
+    let page = Scratch::new("ranks").report(&small().records(1));
+    assert_eq!(page.matches("Too few messages").count(), 1);
+    assert!(page.contains("for these ranks: p99.9 of data."), "500 messages have a p99");
+    assert!(!page.contains(">p99.9</th>") && page.contains(">p99</th>"));
+}
+
+#[test]
 fn floods_get_goodput_with_its_capacity_and_flows_that_compete_get_fairness() {
     let flood = Pattern::Flood { seconds: 30.0 };
     let flows = vec![("first", flood), ("second", flood)];
@@ -152,12 +188,22 @@ fn floods_get_goodput_with_its_capacity_and_flows_that_compete_get_fairness() {
     let scratch = Scratch::new("flood");
     let page = scratch.report(&sample.records(1));
     let figures = scratch.figures();
-    for wanted in
-        ["sample-goodput-drop-percent.svg", "sample-fairness-over-time.svg", "sample-in-flight.svg"]
-    {
+    for wanted in [
+        "sample-goodput-drop-percent.svg",
+        "sample-throughput-over-time.svg",
+        "sample-throughput-over-time-2.svg",
+        "sample-fairness-over-time.svg",
+        "sample-in-flight.svg",
+    ] {
         assert!(figures.contains(&wanted.to_owned()), "no {wanted} in {figures:?}");
     }
     assert!(page.contains("erasure capacity"));
+    let index = page.split_once("<h3>Fairness</h3>").unwrap().1.split_once("</table>").unwrap().0;
+    for setting in ["0 % lost", "10 % lost"] {
+        assert!(index.contains(setting), "no row for {setting}: {index}");
+    }
+    // The second flow gets half as much in each second.
+    assert_eq!(index.matches("<td>0.").count(), 2 * LINKS.len(), "{index}");
     assert!(!figures.iter().any(|name| name.contains("distribution")), "a flood has no latency");
 }
 
@@ -173,6 +219,21 @@ fn the_published_figure_stands_beside_ours() {
 }
 
 #[test]
+fn the_published_figure_stands_beside_every_setting_that_it_belongs_to() {
+    let sample = Sample { payloads: vec![10_000, 100_000], delays: vec![0.5, 10.0], ..small() };
+    let page = Scratch::new("every-setting").report(&sample.records(1));
+    let rows: Vec<_> = page
+        .split("<tr>")
+        .filter(|row| row.contains("zenoh tcp (2022)") && row.contains("mean"))
+        .collect();
+    for (row, delay) in rows.iter().zip(["0.5", "10"]) {
+        assert!(row.contains(&format!("10.0 % lost, 10\u{a0}KB, {delay} ms one way")), "{row}");
+        assert!(row.contains("741\u{a0}ms") && !row.contains("–</td>"), "{row}");
+    }
+    assert_eq!(rows.len(), 2, "one for each delay");
+}
+
+#[test]
 fn a_goal_is_drawn_and_told_as_met_or_missed() {
     let page = Scratch::new("goals").report(&small().records(1)).replace('\u{a0}', " ");
     assert!(page.contains("goal: by then") && page.contains("data: 99 % within 100 ms"));
@@ -184,6 +245,7 @@ fn hundreds_of_cells_stay_a_page_of_sane_size() {
     let page =
         Scratch::new("hundreds").report(&Sample { repeats: 1, ..Sample::drop_rate() }.records(2));
     assert!(page.len() < 5_000_000, "{} bytes", page.len());
+    assert!(page.contains("First repeat only, and 9 of 60 traces."), "what is left out is told");
 }
 
 #[test]

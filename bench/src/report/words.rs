@@ -10,6 +10,7 @@ use super::metric::{Metric, Told as _, COSTS};
 use super::units::{digits, Unit};
 use super::verdict::{comparisons, our_link, Comparison, Standing};
 use crate::scenario::wire::Loss;
+use crate::summary;
 
 /// Sentences for each figure at most; the rest are counted, and all are in the table.
 const MOST_SENTENCES: usize = 4;
@@ -189,6 +190,7 @@ pub(crate) fn not_measured(grids: &[&Grid<'_>], slow_build: bool) -> Vec<String>
     for metric in absent.into_iter().filter(|metric| !has(*metric)) {
         notes.push(format!("Not measured in these scenarios: {}.", metric.title()));
     }
+    notes.extend(too_few_messages(grids));
     let runs = || grids.iter().flat_map(|grid| grid.all_runs().map(|(.., runs)| runs));
     if runs().any(|runs| runs.measured.len() + runs.failed.len() < 5) {
         notes.push("Some cells have fewer than five counted repeats; their ranges are wider in truth than they look.".to_owned());
@@ -209,6 +211,26 @@ pub(crate) fn not_measured(grids: &[&Grid<'_>], slow_build: bool) -> Vec<String>
             .to_owned(),
     );
     notes
+}
+
+/// Which ranks are left out.
+fn too_few_messages(grids: &[&Grid<'_>]) -> Option<String> {
+    let ranks = |grid: &&Grid<'_>| {
+        let ranks = summary::too_few_messages(&grid.summaries(), &Metric::ALL)?;
+        Some(if grids.len() > 1 { format!("{}: {ranks}", grid.info.name) } else { ranks })
+    };
+    let ranks: Vec<_> = grids.iter().filter_map(ranks).collect();
+    (!ranks.is_empty()).then(|| {
+        format!(
+            "Too few messages in a run of some flows for these ranks: {}. They would be the greatest figure of all \
+             under another name and are left out of tables, figures and comparisons; p90 takes {} messages a run, p99 {}, \
+             p99.9 {}.",
+            ranks.join(". "),
+            summary::least_messages(90.0),
+            summary::least_messages(99.0),
+            digits(summary::least_messages(99.9) as f64),
+        )
+    })
 }
 
 /// What must be said aloud beside any figure of this kind.

@@ -161,6 +161,26 @@ impl Figure {
         }
     }
 
+    /// Which rank it is, per cent; `None` of what is no rank, and of the median.
+    fn rank_percent(self) -> Option<f64> {
+        match self {
+            Self::P90 => Some(90.0),
+            Self::P99 | Self::GapP99 => Some(99.0),
+            Self::P99_9 => Some(99.9),
+            _ => None,
+        }
+    }
+
+    /// Whether the run has too few messages for this rank: it is their greatest under another name.
+    pub(super) fn is_too_high_for(self, result: &FlowResult) -> bool {
+        let ranked = match self {
+            // Gaps between all that were offered: who lost some is not to be spared for it.
+            Self::GapP99 => result.offered.saturating_sub(1),
+            _ => result.offered,
+        };
+        self.rank_percent().is_some_and(|percent| ranked < least_messages(percent))
+    }
+
     /// What a flow did in one run; infinite if that rank, or part of a transfer, was lost. `None` where the pattern
     /// gives the figure no meaning.
     pub(super) fn of_flow(self, result: &FlowResult) -> Option<f64> {
@@ -220,6 +240,12 @@ impl Figure {
             _ => None,
         }
     }
+}
+
+/// The least number of messages of which the rank at `percent` is not the greatest.
+pub(crate) fn least_messages(percent: f64) -> u64 {
+    // The quotient can exceed a whole number by a rounding error, which must not become a message.
+    (100.0 / (100.0 - percent) - 1e-6).ceil() as u64
 }
 
 fn latencies(result: &FlowResult) -> impl Iterator<Item = f64> + '_ {

@@ -8,9 +8,11 @@
 mod defeat;
 mod figure;
 pub mod retransmissions;
+pub(crate) mod sharing;
 pub mod significance;
 mod spread;
 mod table;
+mod too_few;
 
 use std::collections::BTreeMap;
 
@@ -21,10 +23,12 @@ use crate::scenario::wire::Network;
 
 pub(crate) use defeat::is_beaten;
 pub use defeat::{defeats, Defeat, Loss};
+pub(crate) use figure::least_messages;
 pub use figure::Figure;
 pub(crate) use figure::LATENCY_NOISE_MS;
 pub use spread::Spread;
 pub use table::table;
+pub(crate) use too_few::too_few_messages;
 
 /// Median and spread of each figure that was measured.
 pub type Figures = BTreeMap<Figure, Spread>;
@@ -59,6 +63,9 @@ pub struct FlowSummary {
     pub flow: Flow,
     /// Latency, delivery and goodput, as far as the flow's pattern gives them a meaning.
     pub figures: Figures,
+    /// Ranks for which a run has too few messages: they are its greatest under another name, so neither told nor
+    /// compared; a target may be judged by them.
+    pub short_ranks: Figures,
     /// Copies beyond the first, of all repeats.
     pub duplicates: u64,
     /// Arrivals after a message of a higher number, of all repeats.
@@ -151,8 +158,12 @@ fn of_flow(measurements: &[&Measurement], index: usize, network: &Network) -> Fl
         this_run: median_of_runs(&results),
         capacity_mbps: oracle::capacity_mbps(network),
     };
+    let is_short = |figure: Figure| results.iter().any(|result| figure.is_too_high_for(result));
+    let all = gather(&results, |figure, result| figure.of_flow(result));
+    let (short_ranks, figures) = all.into_iter().partition(|(figure, _)| is_short(*figure));
     FlowSummary {
-        figures: gather(&results, |figure, result| figure.of_flow(result)),
+        figures,
+        short_ranks,
         duplicates: total(|result| result.duplicates),
         out_of_order: total(|result| result.out_of_order),
         undelivered: total(|result| result.offered.saturating_sub(result.delivered)),

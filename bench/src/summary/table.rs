@@ -5,7 +5,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 
 use super::spread::written;
-use super::{Figure, FlowSummary, Summary};
+use super::{too_few_messages, Figure, FlowSummary, Summary};
 
 /// What a terminal has room for; the report has the rest.
 const SHOWN: [Figure; 9] = [
@@ -21,7 +21,8 @@ const SHOWN: [Figure; 9] = [
 ];
 
 /// A row for each setting, link and flow: medians, with the range over the repeats in brackets; beside them the ideal
-/// selective repeat and the channel's capacity. Beneath it what failed and what is void.
+/// selective repeat and the channel's capacity. Beneath it what failed, what is void, and for which ranks there are too
+/// few messages.
 pub fn table(summaries: &[Summary]) -> String {
     let shown = Columns::of(summaries);
     let mut table = Table::new();
@@ -35,7 +36,9 @@ pub fn table(summaries: &[Summary]) -> String {
     for column in table.column_iter_mut().skip(shown.axes.len() + 1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    let notes: Vec<_> = summaries.iter().flat_map(notes).collect();
+    let mut notes: Vec<_> = summaries.iter().flat_map(notes).collect();
+    let too_few = too_few_messages(summaries, &SHOWN);
+    notes.extend(too_few.map(|ranks| format!("too few messages in a run, so not told: {ranks}")));
     [&[table.to_string()], notes.as_slice()].concat().join("\n")
 }
 
@@ -132,6 +135,7 @@ impl Columns {
 /// What no link without redundancy can better, and what no link at all can.
 fn bound(flow: &FlowSummary, figure: Figure) -> Option<f64> {
     match figure {
+        _ if flow.short_ranks.contains_key(&figure) => None,
         Figure::P50 => flow.ideal.closed_form?.p50,
         Figure::P99 => flow.ideal.closed_form?.p99,
         Figure::Goodput => flow.ideal.capacity_mbps.filter(|_| flow.figures.contains_key(&figure)),

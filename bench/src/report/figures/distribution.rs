@@ -4,7 +4,7 @@
 use super::{chosen_settings, legend, panel_title, MOST_PANELS};
 use crate::report::grid::Grid;
 use crate::report::metric::Metric;
-use crate::report::plot::figure::{bound, Figure};
+use crate::report::plot::figure::{bound, Entry, Figure};
 use crate::report::plot::scale::Scale;
 use crate::report::plot::{Axis, Line, Marks, Panel, Point, Series};
 use crate::report::units::Unit;
@@ -16,6 +16,8 @@ const POINTS: usize = 150;
 struct Cell {
     title: String,
     goals_ms: Vec<f64>,
+    /// Of the ideal ARQ: milliseconds, and the share that has come by then.
+    ideal: Vec<(f64, f64)>,
     /// For each link.
     samples: Vec<Sample>,
 }
@@ -30,41 +32,66 @@ struct Sample {
 
 pub(super) fn figures(grid: &Grid<'_>) -> Option<Figure> {
     let mut cells = Vec::new();
+    let settings = chosen_settings(grid);
     for flow in grid.flows_of(Metric::P50) {
-        for setting in chosen_settings(grid) {
+        for setting in settings.iter().copied() {
             let samples: Vec<_> =
                 (0..grid.links.len()).map(|link| sample(grid, setting, link, flow)).collect();
             if samples.iter().any(|sample| !sample.latencies_ms.is_empty()) {
                 let title = panel_title(grid, &grid.describe(setting), flow);
-                cells.push(Cell { title, goals_ms: goals_ms(grid, flow), samples });
+                let ideal = grid.ideal_distribution(setting, flow);
+                cells.push(Cell { title, goals_ms: goals_ms(grid, flow), ideal, samples });
             }
         }
     }
     cells.truncate(MOST_PANELS / 2);
+    let shown = match (cells.len(), measured_settings(grid)) {
+        (few, all) if few < all => format!(" Shown for {few} of {all} settings."),
+        _ => String::new(),
+    };
     let all: Vec<&Sample> = cells.iter().flat_map(|cell| &cell.samples).collect();
     let ends =
         all.iter().flat_map(|sample| [sample.latencies_ms.first(), sample.latencies_ms.last()]);
+    let ideal_words = match cells.iter().any(|cell| !cell.ideal.is_empty()) {
+        true => {
+            " Dotted: the ideal ARQ, in steps where it has a closed form, else its ranks joined."
+        }
+        false => "",
+    };
     let goals = || cells.iter().flat_map(|cell| &cell.goals_ms);
-    let x = Scale::log_around(ends.flatten().chain(goals()).copied(), 1.0);
+    let ideals = || cells.iter().filter_map(|cell| cell.ideal.first());
+    let earliest = ideals().map(|(latency_ms, _)| *latency_ms);
+    let x = Scale::log_around(ends.flatten().chain(goals()).copied().chain(earliest), 1.0);
     let most = all.iter().map(|sample| sample.offered).max()?;
     let panels = cells.iter().flat_map(|cell| [within(grid, cell, x), later(grid, cell, x, most)]);
     let mut entries = legend(&grid.links, Line::Solid);
+    entries.extend(ideals().next().map(|_| bound("ideal ARQ (bound)")));
     if goals().next().is_some() {
-        entries.push(bound("goal: by then"));
+        entries.push(goal("goal: by then"));
     }
     Some(Figure {
         id: "distribution".to_owned(),
         title: "Distribution of latency".to_owned(),
-        caption: "All messages of all repeats. \"Arrived\": the share that had arrived within a time; a curve that \
-                  ends below 100 % lost the rest. \"Tail\": the share that was later than a time, on a logarithmic \
-                  scale, so that rare delays show; a curve that ends in a flat line lost that share."
-            .to_owned(),
+        caption: format!(
+            "All messages of all repeats. \"Arrived\": the share that had arrived within a time; a curve that ends \
+             below 100 % lost the rest. \"Tail\": the share that was later than a time, on a logarithmic scale, so \
+             that rare delays show; a curve that ends in a flat line lost that share.{ideal_words}{shown}"
+        ),
         origin: String::new(),
         alt: "Cumulative distribution of latency and its tail for each link; the percentiles are in the table.".into(),
         legend: entries,
         panels: panels.collect(),
         paired: true,
     })
+}
+
+/// In how many settings latencies were measured, each flow counted for itself.
+fn measured_settings(grid: &Grid<'_>) -> usize {
+    let is_measured = |flow: &str, setting: usize| {
+        (0..grid.links.len()).any(|link| grid.spread(setting, link, flow, Metric::P50).is_some())
+    };
+    let of_flow = |flow| (0..grid.settings.len()).filter(|it| is_measured(flow, *it)).count();
+    grid.flows_of(Metric::P50).into_iter().map(of_flow).sum()
 }
 
 fn sample(grid: &Grid<'_>, setting: usize, link: usize, flow: &str) -> Sample {
@@ -86,7 +113,7 @@ fn within(grid: &Grid<'_>, cell: &Cell, x: Scale) -> Panel {
         lost: None,
     };
     let share = |sample: &Sample, i: usize| 100.0 * (i + 1) as f64 / sample.offered as f64;
-    panel(grid, "arrived", cell, x, y, share)
+    panel(grid, "arrived", cell, x, y, share, |come| 100.0 * come)
 }
 
 fn later(grid: &Grid<'_>, cell: &Cell, x: Scale, most: usize) -> Panel {
@@ -109,7 +136,7 @@ fn later(grid: &Grid<'_>, cell: &Cell, x: Scale, most: usize) -> Panel {
             behind as f64 / sample.offered as f64
         }
     };
-    panel(grid, "tail", cell, x, y, share)
+    panel(grid, "tail", cell, x, y, share, |come| 1.0 - come)
 }
 
 fn panel(
@@ -119,8 +146,9 @@ fn panel(
     x: Scale,
     y: Axis,
     share: impl Fn(&Sample, usize) -> f64,
+    of_ideal: impl Fn(f64) -> f64,
 ) -> Panel {
-    let (Scale::Linear { to: end, .. } | Scale::Log { to: end, .. }) = x;
+    let (_, end) = x.ends();
     let curve = |sample: &Sample| {
         let at = |i: usize| Point::at(sample.latencies_ms[i], share(sample, i));
         let mut points: Vec<Point> = ranks(sample.latencies_ms.len()).into_iter().map(at).collect();
@@ -140,7 +168,8 @@ fn panel(
         points: curve(sample),
     });
     let goals = cell.goals_ms.iter().map(|goal| goal_line(*goal, y.scale));
-    let series = goals.chain(series).collect();
+    let ideal = ideal_line(cell, x, y.scale, of_ideal);
+    let series = goals.chain(ideal).chain(series).collect();
     let title = match cell.title.as_str() {
         "" => what.to_owned(),
         title => format!("{what}: {title}"),
@@ -157,15 +186,31 @@ fn goals_ms(grid: &Grid<'_>, flow: &str) -> Vec<f64> {
 }
 
 fn goal_line(goal_ms: f64, y: Scale) -> Series {
-    let (Scale::Linear { from, to } | Scale::Log { from, to }) = y;
-    let entry = bound("goal");
-    Series {
-        name: entry.name,
-        style: entry.style,
-        line: Line::Dotted,
-        marks: Marks::None,
-        points: vec![Point::at(goal_ms, from), Point::at(goal_ms, to)],
-    }
+    let (from, to) = y.ends();
+    let Entry { name, style, line, .. } = goal("goal");
+    let points = vec![Point::at(goal_ms, from), Point::at(goal_ms, to)];
+    Series { name, style, line, marks: Marks::None, points }
+}
+
+/// Dashed: what is dotted is a bound.
+fn goal(name: &str) -> Entry {
+    Entry { line: Line::Dashed, ..bound(name) }
+}
+
+/// The ideal ARQ as far as the panel reaches.
+fn ideal_line(cell: &Cell, x: Scale, y: Scale, of_ideal: impl Fn(f64) -> f64) -> Option<Series> {
+    let (_, end) = x.ends();
+    let (lowest, _) = y.ends();
+    let is_beyond = |(at, share): &(f64, f64)| *at > end || of_ideal(*share) < lowest;
+    // The first beyond is drawn at the edge.
+    let reach = cell.ideal.iter().position(is_beyond).map_or(cell.ideal.len(), |at| at + 1);
+    let known = &cell.ideal[..reach];
+    let thin = known.len().div_ceil(2 * POINTS).max(1);
+    let kept = known.first().into_iter().chain(known.chunks(thin).filter_map(<[_]>::last));
+    let points = kept.map(|(at, share)| Point::at(*at, of_ideal(*share)));
+    let Entry { name, style, line, .. } = bound("ideal ARQ");
+    let series = Series { name, style, line, marks: Marks::None, points: points.collect() };
+    (!series.points.is_empty()).then_some(series)
 }
 
 /// Which of `count` sorted values to draw: evenly over all, and denser towards the last.

@@ -1,18 +1,29 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! How do flows share a bottleneck over time?
 
-use super::{legend, typical_setting};
+use super::{evenly, legend, MOST_PANELS};
 use crate::record::FlowResult;
 use crate::report::grid::{Grid, Link};
-use crate::report::plot::figure::{Entry, Figure};
+use crate::report::metric::Metric;
+use crate::report::plot::figure::{bound, Entry, Figure};
 use crate::report::plot::scale::Scale;
 use crate::report::plot::{Axis, Line, Marks, Panel, Point, Series};
-use crate::report::style::styles;
+use crate::report::style::{styles, Style};
 use crate::report::units::Unit;
-use crate::scenario::flow::Pattern;
+use crate::summary::sharing::{contenders, jain_index};
 
 /// `arrived_bytes` counts per 100 ms; a second is what a person calls "now".
 const BINS_A_SECOND: usize = 10;
+
+/// One setting in which flows compete.
+struct Contest<'a> {
+    /// The setting in words.
+    words: String,
+    /// The first run of each link.
+    races: Vec<Race<'a>>,
+    /// Nothing exceeds it, Mb/s of payload.
+    capacity_mbps: Option<f64>,
+}
 
 /// The flows of one run, as they compete.
 struct Race<'a> {
@@ -20,45 +31,63 @@ struct Race<'a> {
     flows: Vec<&'a FlowResult>,
 }
 
+/// Jain's index with a panel for each setting, and for each setting the throughput of its flows.
 pub(super) fn figures(grid: &Grid<'_>) -> Vec<Figure> {
-    let Some(setting) = typical_setting(grid) else { return Vec::new() };
-    let races: Vec<Race<'_>> = grid
-        .links
-        .iter()
-        .enumerate()
-        .filter_map(|(i, link)| race(grid, setting, i, link))
-        .collect();
-    if races.is_empty() {
+    let all: Vec<_> = (0..grid.settings.len()).filter_map(|s| contest(grid, s)).collect();
+    let shown: Vec<&Contest<'_>> =
+        evenly(all.len(), MOST_PANELS).into_iter().map(|i| &all[i]).collect();
+    if shown.is_empty() {
         return Vec::new();
     }
-    let where_ = grid.describe(setting);
-    let words = if where_.is_empty() { String::new() } else { format!(" ({where_})") };
-    vec![throughput(grid, &races, &words), jain(&races, &words)]
-}
-
-/// The first run with two or more flows that want all they can get.
-fn race<'g>(grid: &Grid<'g>, setting: usize, i: usize, link: &'g Link) -> Option<Race<'g>> {
-    let (_, run) = grid.runs(setting, i)?.measured.first()?;
-    let greedy = |flow: &&FlowResult| {
-        matches!(flow.flow.pattern, Pattern::Flood { .. } | Pattern::Transfer { .. })
+    let note = match all.len() - shown.len() {
+        0 => String::new(),
+        hidden => {
+            format!(" {hidden} of {} settings are left out here; the table has all.", all.len())
+        }
     };
-    let flows: Vec<_> =
-        run.flows.iter().filter(greedy).filter(|flow| !flow.arrived_bytes.is_empty()).collect();
-    (flows.len() > 1).then_some(Race { link, flows })
+    let mut figures: Vec<_> =
+        shown.iter().enumerate().map(|(i, contest)| throughput(grid, contest, i)).collect();
+    figures.push(jain(grid, &shown, &note));
+    figures
 }
 
-fn throughput(grid: &Grid<'_>, races: &[Race<'_>], words: &str) -> Figure {
-    let names = grid.flows.clone();
-    let styles = styles(&names);
+fn contest<'g>(grid: &'g Grid<'_>, setting: usize) -> Option<Contest<'g>> {
+    let race = |(i, link): (usize, &'g Link)| {
+        let (_, run) = grid.runs(setting, i)?.measured.first()?;
+        let mut flows = contenders(run);
+        flows.retain(|flow| !flow.arrived_bytes.is_empty());
+        (flows.len() > 1).then_some(Race { link, flows })
+    };
+    let races: Vec<Race<'_>> = grid.links.iter().enumerate().filter_map(race).collect();
+    let flow = &races.first()?.flows[0].flow.name;
+    let capacity_mbps = grid.bound(setting, flow, Metric::Goodput);
+    Some(Contest { words: grid.describe(setting), races, capacity_mbps })
+}
+
+fn throughput(grid: &Grid<'_>, contest: &Contest<'_>, place: usize) -> Figure {
+    let Contest { words, races, capacity_mbps } = contest;
+    let names = &grid.flows;
+    let styles = styles(names);
     let style = |flow: &FlowResult| {
         names.iter().position(|name| *name == flow.flow.name).map(|i| styles[i])
     };
     let (x, until) = time_axis(races);
-    let all_rates = races
-        .iter()
-        .flat_map(|race| &race.flows)
-        .flat_map(|flow| rates(flow).into_iter().map(|(_, rate)| rate));
-    let y = Scale::linear_from_zero(all_rates);
+    let flows = races.iter().flat_map(|race| &race.flows);
+    let all_rates = flows.flat_map(|flow| rates(flow).into_iter().map(|(_, rate)| rate));
+    let y = Scale::linear_from_zero(all_rates.chain(*capacity_mbps));
+    let capacity = bound("erasure capacity (bound)");
+    let ceiling = capacity_mbps.map(|mbps| Series {
+        name: capacity.name.clone(),
+        style: capacity.style,
+        line: capacity.line,
+        marks: Marks::None,
+        points: vec![Point::at(0.0, mbps), Point::at(until, mbps)],
+    });
+    let line = |flow: &&FlowResult| {
+        let points = rates(flow).into_iter().map(|(at, rate)| Point::at(at, rate)).collect();
+        let (name, style) = (flow.flow.name.clone(), style(flow)?);
+        Some(Series { name, style, line: Line::Solid, marks: Marks::Some(6), points })
+    };
     let panel = |race: &Race<'_>| Panel {
         title: race.link.name.clone(),
         x: x.clone(),
@@ -68,66 +97,79 @@ fn throughput(grid: &Grid<'_>, races: &[Race<'_>], words: &str) -> Figure {
             ticks: y.ticks(Unit::MegabitsPerSecond),
             lost: None,
         },
-        series: race
-            .flows
-            .iter()
-            .filter_map(|flow| {
-                let points =
-                    rates(flow).into_iter().map(|(at, rate)| Point::at(at, rate)).collect();
-                let (name, style) = (flow.flow.name.clone(), style(flow)?);
-                Some(Series { name, style, line: Line::Solid, marks: Marks::Some(6), points })
-            })
-            .collect(),
+        series: ceiling.iter().cloned().chain(race.flows.iter().filter_map(line)).collect(),
         end_labels: false,
     };
-    let entry = |(name, style): (&String, &_)| Entry {
+    let entry = |(name, style): (&String, &Style)| Entry {
         name: name.clone(),
         style: *style,
         line: Line::Solid,
         marked: true,
     };
+    let entries = names.iter().zip(&styles).map(entry);
     Figure {
-        id: "throughput-over-time".into(),
-        title: format!("Throughput of each flow over time{words}"),
-        caption: format!("First repeat, {until:.0} s; payload that arrived, mean of each second."),
+        id: match place {
+            0 => "throughput-over-time".into(),
+            _ => format!("throughput-over-time-{}", place + 1),
+        },
+        title: format!("Throughput of each flow over time{}", in_brackets(words)),
+        caption: format!(
+            "First repeat only, {until:.0} s; payload that arrived, mean of each second. Dotted, where a rate is \
+             limited: what all flows together cannot exceed, rate × (1 − loss) less headers."
+        ),
         origin: String::new(),
         alt: "Throughput of each flow over time, a panel for each link.".into(),
-        legend: names.iter().zip(&styles).map(entry).collect(),
+        legend: entries.chain(capacity_mbps.map(|_| capacity.clone())).collect(),
         panels: races.iter().map(panel).collect(),
         paired: false,
     }
 }
 
-fn jain(races: &[Race<'_>], words: &str) -> Figure {
-    let (x, _) = time_axis(races);
+fn in_brackets(words: &str) -> String {
+    match words {
+        "" => String::new(),
+        words => format!(" ({words})"),
+    }
+}
+
+fn jain(grid: &Grid<'_>, contests: &[&Contest<'_>], note: &str) -> Figure {
     let scale = Scale::Linear { from: 0.0, to: 1.0 };
-    let series = races.iter().map(|race| Series {
+    let line = |race: &Race<'_>| Series {
         name: race.link.name.clone(),
         style: race.link.style,
         line: Line::Solid,
         marks: Marks::Some(6),
-        points: jain_over_time(&race.flows)
-            .into_iter()
-            .map(|(at, index)| Point::at(at, index))
-            .collect(),
-    });
-    let series: Vec<_> = series.filter(|series| !series.points.is_empty()).collect();
+        points: jain_over_time(&race.flows),
+    };
+    let panel = |contest: &&Contest<'_>| Panel {
+        title: match contest.words.as_str() {
+            "" => "all flows that are running".to_owned(),
+            words => words.to_owned(),
+        },
+        x: time_axis(&contest.races).0,
+        y: Axis {
+            label: "Jain's index".into(),
+            scale,
+            ticks: scale.ticks(Unit::Number),
+            lost: None,
+        },
+        series: contest.races.iter().map(line).filter(|line| !line.points.is_empty()).collect(),
+        end_labels: true,
+    };
+    let races = |link: &&Link| {
+        contests.iter().flat_map(|contest| &contest.races).any(|race| race.link.name == link.name)
+    };
     Figure {
         id: "fairness-over-time".into(),
-        title: format!("Jain's fairness index over time{words}"),
-        caption: "1 when all flows that are running get the same, 1/n when one of n gets everything; mean of each \
-                  second, while at least two flows run."
-            .into(),
+        title: "Jain's fairness index over time".into(),
+        caption: format!(
+            "First repeat only; the table \"Fairness\" is of all. 1 when all flows that are running get the same, 1/n \
+             when one of n gets everything; mean of each second, while at least two flows run.{note}"
+        ),
         origin: String::new(),
-        alt: "Jain's fairness index over time for each link.".into(),
-        legend: legend(races.iter().map(|race| race.link), Line::Solid),
-        panels: vec![Panel {
-            title: "all flows that are running".to_owned(),
-            x,
-            y: Axis { label: "Jain's index".into(), scale, ticks: scale.ticks(Unit::Number), lost: None },
-            series,
-            end_labels: true,
-        }],
+        alt: "Jain's fairness index over time for each link, a panel for each setting.".into(),
+        legend: legend(grid.links.iter().filter(races), Line::Solid),
+        panels: contests.iter().map(panel).collect(),
         paired: false,
     }
 }
@@ -150,7 +192,7 @@ fn rates(flow: &FlowResult) -> Vec<(f64, f64)> {
 }
 
 /// Jain's index of the flows that run, for each second in which at least two do.
-fn jain_over_time(flows: &[&FlowResult]) -> Vec<(f64, f64)> {
+fn jain_over_time(flows: &[&FlowResult]) -> Vec<Point> {
     let of_flows: Vec<Vec<(f64, f64)>> = flows.iter().map(|flow| rates(flow)).collect();
     let until = of_flows.iter().flatten().map(|(at, _)| at.ceil() as usize).max().unwrap_or(0);
     let shares = |second: usize| {
@@ -160,26 +202,6 @@ fn jain_over_time(flows: &[&FlowResult]) -> Vec<(f64, f64)> {
         };
         of_flows.iter().filter_map(of_flow).collect::<Vec<f64>>()
     };
-    let index = |second: usize| Some((second as f64 + 0.5, jain_index(&shares(second))?));
+    let index = |second: usize| Some(Point::at(second as f64 + 0.5, jain_index(&shares(second))?));
     (0..until).filter_map(index).collect()
-}
-
-/// (Σx)² / (n Σx²); `None` for fewer than two flows or when none got anything.
-fn jain_index(shares: &[f64]) -> Option<f64> {
-    let sum: f64 = shares.iter().sum();
-    let squares: f64 = shares.iter().map(|share| share * share).sum();
-    (shares.len() > 1 && squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::jain_index;
-
-    #[test]
-    fn the_index_is_one_for_equals_and_one_nth_for_one_taker() {
-        assert_eq!(jain_index(&[3.0, 3.0, 3.0]), Some(1.0));
-        assert_eq!(jain_index(&[8.0, 0.0, 0.0, 0.0]), Some(0.25));
-        assert_eq!(jain_index(&[8.0]), None);
-        assert_eq!(jain_index(&[0.0, 0.0]), None);
-    }
 }

@@ -17,16 +17,15 @@ pub(super) fn figures(grid: &Grid<'_>) -> Option<Figure> {
     let mut traces: Vec<(String, &Link, &[InFlight])> = Vec::new();
     for setting in chosen_settings(grid) {
         for (i, link) in grid.links.iter().enumerate() {
-            let first = grid.runs(setting, i).and_then(|runs| runs.measured.first());
-            let Some((_, run)) = first.filter(|(_, run)| run.in_flight.len() > 1) else { continue };
-            traces.push((
-                [link.name.clone(), grid.describe(setting)].join(", "),
-                link,
-                &run.in_flight,
-            ));
+            let Some(trace) = trace(grid, setting, i) else { continue };
+            traces.push(([link.name.clone(), grid.describe(setting)].join(", "), link, trace));
         }
     }
     traces.truncate(MOST_PANELS);
+    let shown = match recorded(grid) {
+        all if all > traces.len() => format!(", and {} of {all} traces", traces.len()),
+        _ => String::new(),
+    };
     let readings = || traces.iter().flat_map(|(.., trace)| *trace);
     let until = readings().map(|reading| reading.at_s).fold(0.0, f64::max);
     readings().next()?;
@@ -67,10 +66,11 @@ pub(super) fn figures(grid: &Grid<'_>) -> Option<Figure> {
     Some(Figure {
         id: "in-flight".into(),
         title: "Bytes in flight over time".into(),
-        caption: "First repeat. The line in the link's colour is what was sent and not yet acknowledged; the grey \
-                  dashes are the congestion window. Each panel has a scale of its own. Links that do not tell are \
-                  not drawn."
-            .into(),
+        caption: format!(
+            "First repeat only{shown}. The line in the link's colour is what was sent and not yet acknowledged; the \
+             grey dashes are the congestion window. Each panel has a scale of its own. Links that do not tell are not \
+             drawn."
+        ),
         origin: String::new(),
         alt: "Bytes in flight and congestion window over time, a panel for each link and setting.".into(),
         legend: vec![
@@ -80,6 +80,19 @@ pub(super) fn figures(grid: &Grid<'_>) -> Option<Figure> {
         panels: traces.iter().map(panel).collect(),
         paired: false,
     })
+}
+
+/// What the first run of a link in a setting tells.
+fn trace<'g>(grid: &'g Grid<'_>, setting: usize, link: usize) -> Option<&'g [InFlight]> {
+    let (_, run) = grid.runs(setting, link)?.measured.first()?;
+    (run.in_flight.len() > 1).then_some(run.in_flight.as_slice())
+}
+
+/// How many links tell, each setting counted for itself.
+fn recorded(grid: &Grid<'_>) -> usize {
+    let links = |setting| (0..grid.links.len()).map(move |link| (setting, link));
+    let all = (0..grid.settings.len()).flat_map(links);
+    all.filter(|(setting, link)| trace(grid, *setting, *link).is_some()).count()
 }
 
 fn series(

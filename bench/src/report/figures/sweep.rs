@@ -107,6 +107,7 @@ fn figure(grid: &Grid<'_>, axis: &Axis, plan: &Plan) -> Option<Figure> {
     let mut cells = cells(grid, axis, plan);
     let all: usize = cells.iter().map(Vec::len).sum();
     let chosen = evenly(cells.len(), MOST_PANELS / plan.metrics.len());
+    let paired = plan.metrics.len() == 2 && chosen.iter().all(|i| cells[*i].len() == 2);
     let kept: Vec<Drawn> = chosen.into_iter().flat_map(|i| std::mem::take(&mut cells[i])).collect();
     if kept.is_empty() {
         return None;
@@ -126,12 +127,12 @@ fn figure(grid: &Grid<'_>, axis: &Axis, plan: &Plan) -> Option<Figure> {
     Some(Figure {
         id: format!("{}-{}", plan.id, axis.key.replace('_', "-")),
         title: format!("{} against {}", plan.title, axis.title()),
-        caption: format!("{}{shown}", caption(plan)),
+        caption: format!("{}{shown}", caption(plan, &kept)),
         origin: String::new(),
         alt: alt(grid, plan, &axis.title()),
         legend: entries,
         panels: kept.into_iter().map(|drawn| drawn.panel(grid, axis, &y)).collect(),
-        paired: plan.metrics.len() == 2,
+        paired,
     })
 }
 
@@ -331,10 +332,14 @@ fn y_axis(plan: &Plan, values: &[f64]) -> PlotAxis {
     PlotAxis { label, scale, ticks: scale.ticks(metric.counts()), lost }
 }
 
-fn caption(plan: &Plan) -> String {
+fn caption(plan: &Plan, drawn: &[Drawn]) -> String {
+    let lines = match drawn.iter().any(|drawn| drawn.subtitle == Metric::P99.name()) {
+        true => " Solid: p50; dashed: p99.",
+        false => "",
+    };
     let what = match plan.id {
         "latency" => "Latency from the moment a message was meant to leave. A message that never came is later than \
-                      any other: a rank that falls on one is drawn on the strip \"lost\". Solid: p50; dashed: p99.",
+                      any other: a rank that falls on one is drawn on the strip \"lost\".",
         "goodput" => "Payload that arrived, per second. The bound is rate × (1 − loss).",
         "duration" => "From the first message to the arrival of the last; \"never\" when not all arrived.",
         "delivered" => "Messages that arrived, of those that were meant to be sent.",
@@ -344,7 +349,7 @@ fn caption(plan: &Plan) -> String {
         "again" => "Counted by the link, for TCP by the kernel; a link that does not tell is not drawn.",
         _ => "Of both processes together, user and system.",
     };
-    format!("{what} Marks: median of the repeats; whiskers: least to greatest. Links stand side by side at each value.")
+    format!("{what}{lines} Marks: median of the repeats; whiskers: least to greatest. Links stand side by side at each value.")
 }
 
 fn alt(grid: &Grid<'_>, plan: &Plan, against: &str) -> String {

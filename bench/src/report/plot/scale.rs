@@ -44,6 +44,12 @@ impl Scale {
         Self::Log { from: round_down(low / widen / 1.05), to: round_up(high * widen * 1.05) }
     }
 
+    /// From and to.
+    pub(crate) fn ends(&self) -> (f64, f64) {
+        let (Self::Linear { from, to } | Self::Log { from, to }) = *self;
+        (from, to)
+    }
+
     /// The place of a value; beyond 0 to 1 when it lies outside.
     pub(crate) fn place(&self, value: f64) -> f64 {
         match *self {
