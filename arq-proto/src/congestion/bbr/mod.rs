@@ -38,6 +38,9 @@ const INITIAL_PACKETS: u64 = 32;
 const MIN_PACKETS: u64 = 4;
 /// Beside twice the bandwidth-delay product, for acknowledgements that are thinned.
 const SPARE_PACKETS: u64 = 3;
+/// The window is at least what leaves in this time: under load hosts take longer to answer than a loopback's or a wire's
+/// least round trip, by far.
+const HOST_DELAY: Duration = Duration::from_millis(1);
 /// No path needs more; keeps arithmetic far from overflow.
 const MAX_WINDOW_BYTES: u64 = 1 << 30;
 
@@ -355,7 +358,8 @@ impl Controller for Bbr {
             (_, None) => INITIAL_PACKETS * self.mtu,
             (Phase::ProbeRtt { .. }, Some(product)) => product / 2,
             (_, Some(product)) => {
-                Some(2 * product).max(self.queued_product()).unwrap_or(0) + SPARE_PACKETS * self.mtu
+                let window = Some(2 * product).max(self.queued_product());
+                window.max(self.bytes_in(HOST_DELAY)).unwrap_or(0) + SPARE_PACKETS * self.mtu
             }
         };
         window.clamp(least, MAX_WINDOW_BYTES)
