@@ -38,8 +38,8 @@ const INITIAL_PACKETS: u64 = 32;
 const MIN_PACKETS: u64 = 4;
 /// Beside twice the bandwidth-delay product, for acknowledgements that are thinned.
 const SPARE_PACKETS: u64 = 3;
-/// The window is at least what leaves in this time: under load hosts take longer to answer than a loopback's or a wire's
-/// least round trip, by far.
+/// The window is at least what was seen to arrive in this time: under load hosts take longer to answer than a loopback's
+/// or a wire's least round trip, by far.
 const HOST_DELAY: Duration = Duration::from_millis(1);
 /// No path needs more; keeps arithmetic far from overflow.
 const MAX_WINDOW_BYTES: u64 = 1 << 30;
@@ -60,8 +60,6 @@ const HOLD_AFTER_POLICER: u64 = 24;
 const BACK_OFF: f64 = 0.85;
 /// Time with half the product in flight, to see the least round trip.
 const PROBE_RTT: Duration = Duration::from_millis(100);
-/// An acknowledgement of fewer bytes is one of pings and small talk: nothing that a rate could be seen in.
-const BUSY_BYTES: u64 = BASE_MTU as u64 / 2;
 /// An idle connection keeps its estimate for so long, then halves it per further interval
 /// (draft-ietf-tsvwg-careful-resume).
 const KEPT_WHEN_IDLE: Duration = Duration::from_secs(30);
@@ -143,8 +141,7 @@ impl Bbr {
     }
 
     fn bytes_in(&self, time: Duration) -> Option<u64> {
-        let bytes = self.bandwidth()? as f64 * time.as_secs_f64();
-        Some((bytes as u64).min(MAX_WINDOW_BYTES))
+        Some(bytes_at(self.bandwidth()?, time))
     }
 
     /// Whether the path carries what the configuration allows, or nearly so.
@@ -239,7 +236,7 @@ impl Bbr {
             return cruise;
         }
         if self.loss.grows_with_rate() {
-            self.reductions.forget();
+            self.reductions.begin_anew(self.round);
             self.back_off(HOLD_AFTER_POLICER);
             return self.phase;
         }
@@ -285,13 +282,18 @@ impl Bbr {
         self.busy_at = now.checked_sub(KEPT_WHEN_IDLE - HALVED_PER);
         self.rate.set(self.rate.get().map(|rate| rate >> halvings.min(32)));
         self.bursts.forget();
-        self.reductions.forget();
+        self.reductions = Reductions::default();
         self.enter(Phase::START);
     }
 }
 
 fn per_second(bytes: u64, time: Duration) -> u64 {
     (bytes as f64 / time.as_secs_f64().max(1e-6)) as u64
+}
+
+/// What leaves at `rate` bytes per second in `time`, in bytes.
+fn bytes_at(rate: u64, time: Duration) -> u64 {
+    ((rate as f64 * time.as_secs_f64()) as u64).min(MAX_WINDOW_BYTES)
 }
 
 impl Controller for Bbr {
@@ -303,7 +305,8 @@ impl Controller for Bbr {
 
     fn on_ack(&mut self, sample: &AckSample) {
         self.silent = false;
-        if sample.bytes >= BUSY_BYTES || self.busy_at.is_none() {
+        // Fewer bytes are pings and small talk, nothing that a rate could be seen in; larger packets do not change that.
+        if sample.bytes >= self.mtu.min(BASE_MTU.into()) / 2 || self.busy_at.is_none() {
             self.busy_at = Some(sample.now);
         }
         self.min_rtt.update(sample.now, sample.latest_rtt);
@@ -358,8 +361,9 @@ impl Controller for Bbr {
             (_, None) => INITIAL_PACKETS * self.mtu,
             (Phase::ProbeRtt { .. }, Some(product)) => product / 2,
             (_, Some(product)) => {
-                let window = Some(2 * product).max(self.queued_product());
-                window.max(self.bytes_in(HOST_DELAY)).unwrap_or(0) + SPARE_PACKETS * self.mtu
+                let in_hosts = self.rate.get().map(|measured| bytes_at(measured, HOST_DELAY));
+                let window = Some(2 * product).max(self.queued_product()).max(in_hosts);
+                window.unwrap_or(0) + SPARE_PACKETS * self.mtu
             }
         };
         window.clamp(least, MAX_WINDOW_BYTES)

@@ -21,7 +21,7 @@ const FUTILE: u8 = 3;
 /// The reductions for a queue, one after the other.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reductions {
-    /// The round of the last one.
+    /// The round of the last one, for whatever reason.
     last: Option<u64>,
     /// The rate before the first of the row, in bytes per second.
     rate: Option<u64>,
@@ -55,7 +55,7 @@ impl Reductions {
 
     /// The rate is about to be reduced in round `now`, from `rate`. If those before did not help, it should not be.
     pub(super) fn on_reduction(&mut self, now: u64, rate: u64, round: &Round) -> Option<Unfounded> {
-        let in_row = self.last.is_some_and(|last| now <= last + ROW_ROUNDS);
+        let in_row = self.rate.is_some() && self.last.is_some_and(|last| now <= last + ROW_ROUNDS);
         if !in_row {
             *self = Self::default();
         }
@@ -77,9 +77,9 @@ impl Reductions {
         None
     }
 
-    /// The rate was reduced for another reason.
-    pub(super) fn forget(&mut self) {
-        *self = Self::default();
+    /// The rate is reduced in round `now` for another reason: the rounds after it belong to that, and no row does.
+    pub(super) fn begin_anew(&mut self, now: u64) {
+        *self = Self { last: Some(now), ..Self::default() };
     }
 }
 
