@@ -7,6 +7,7 @@
 //! per packet costs more than the whole protocol.
 
 pub mod memory;
+mod readiness;
 pub mod udp;
 
 use std::{

@@ -11,9 +11,8 @@ use std::{
 
 use quinn_udp::{Transmit, UdpSocketState};
 use socket2::SockRef;
-use tokio::{io::Interest, net::UdpSocket};
 
-use super::{DatagramSocket, ReceiveBatch, Segments};
+use super::{readiness::Watched, DatagramSocket, ReceiveBatch, Segments};
 
 /// How a UDP socket is set up. The defaults bind to any free port of any interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +41,7 @@ impl Default for SocketOptions {
 /// A UDP socket of the kernel.
 #[derive(Debug)]
 pub struct UdpDatagramSocket {
-    socket: UdpSocket,
+    socket: Watched,
     offload: UdpSocketState,
     local: SocketAddr,
     /// With a type-of-service byte, datagrams go one by one: `quinn-udp` would overwrite the byte
@@ -58,7 +57,6 @@ impl UdpDatagramSocket {
     pub fn bind(address: SocketAddr, options: &SocketOptions) -> io::Result<Self> {
         let socket = StdSocket::bind(address)?;
         let offload = UdpSocketState::new((&socket).into())?;
-        let socket = UdpSocket::from_std(socket)?;
         let local = socket.local_addr()?;
         if let Some(interface) = &options.interface {
             bind_device(&socket, interface)?;
@@ -67,6 +65,7 @@ impl UdpDatagramSocket {
             set_type_of_service(&socket, local, tos)?;
         }
         resize_buffers(&socket, &offload, options);
+        let socket = Watched::new(socket)?;
         Ok(Self { socket, offload, local, keeps_tos: options.dscp.is_some() })
     }
 
@@ -86,7 +85,11 @@ impl UdpDatagramSocket {
 
     fn send_once(&self, segments: &Segments<'_>) -> io::Result<()> {
         if self.keeps_tos {
-            return self.socket.try_send_to(segments.contents, segments.destination).map(drop);
+            let (contents, destination) = (segments.contents, segments.destination.into());
+            let send = self
+                .socket
+                .try_write(|socket| SockRef::from(socket).send_to(contents, &destination));
+            return send.map(drop);
         }
         let transmit = Transmit {
             destination: segments.destination,
@@ -95,25 +98,22 @@ impl UdpDatagramSocket {
             segment_size: Some(segments.segment_bytes),
             src_ip: segments.source,
         };
-        self.socket
-            .try_io(Interest::WRITABLE, || self.offload.try_send((&self.socket).into(), &transmit))
+        self.socket.try_write(|socket| self.offload.try_send(socket.into(), &transmit))
     }
 }
 
 impl DatagramSocket for UdpDatagramSocket {
     fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.socket.poll_recv_ready(cx)
+        self.socket.poll_readable(cx)
     }
 
     fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.socket.poll_send_ready(cx)
+        self.socket.poll_writable(cx)
     }
 
     fn try_receive(&self, batch: &mut ReceiveBatch) -> io::Result<()> {
         batch.fill(|buffers, meta| {
-            self.socket.try_io(Interest::READABLE, || {
-                self.offload.recv((&self.socket).into(), buffers, meta)
-            })
+            self.socket.try_read(|socket| self.offload.recv(socket.into(), buffers, meta))
         })
     }
 
@@ -144,7 +144,7 @@ fn is_offload_refusal(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EIO | EINVAL))
 }
 
-fn resize_buffers(socket: &UdpSocket, offload: &UdpSocketState, options: &SocketOptions) {
+fn resize_buffers(socket: &StdSocket, offload: &UdpSocketState, options: &SocketOptions) {
     // The kernel caps both silently at net.core.{w,r}mem_max: a smaller one is slower, not wrong.
     let set = offload
         .set_send_buffer_size(socket.into(), options.send_buffer_bytes)
@@ -163,16 +163,16 @@ fn resize_buffers(socket: &UdpSocket, offload: &UdpSocketState, options: &Socket
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn bind_device(socket: &UdpSocket, interface: &str) -> io::Result<()> {
-    socket.bind_device(Some(interface.as_bytes()))
+fn bind_device(socket: &StdSocket, interface: &str) -> io::Result<()> {
+    SockRef::from(socket).bind_device(Some(interface.as_bytes()))
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn bind_device(_socket: &UdpSocket, _interface: &str) -> io::Result<()> {
+fn bind_device(_socket: &StdSocket, _interface: &str) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "binding to an interface needs Linux"))
 }
 
-fn set_type_of_service(socket: &UdpSocket, local: SocketAddr, tos: u32) -> io::Result<()> {
+fn set_type_of_service(socket: &StdSocket, local: SocketAddr, tos: u32) -> io::Result<()> {
     let socket = SockRef::from(socket);
     match local.ip() {
         IpAddr::V4(_) => socket.set_tos_v4(tos),
