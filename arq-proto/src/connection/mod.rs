@@ -31,7 +31,7 @@ use crate::{
     flow::Granted,
     path_mtu::PathMtu,
     recovery::{confidence::Confidence, Outcome, Recovery},
-    recv::lane::RecvLane,
+    recv::{lane::RecvLane, spare::Spare},
     send::{
         lane::{QueueLimits, SendLane},
         scheduler::Scheduler,
@@ -117,6 +117,7 @@ pub struct Connection {
     outcome: Outcome,
     /// Where repair symbols are computed.
     scratch: Vec<u8>,
+    spare: Spare,
     counters: Stats,
     rng: ChaCha8Rng,
 }
@@ -172,6 +173,7 @@ impl Connection {
             close_reason: None,
             outcome: Outcome::default(),
             scratch: Vec::new(),
+            spare: Spare::default(),
             counters: Stats::default(),
             rng,
         }
@@ -241,6 +243,11 @@ impl Connection {
             self.lane_granted[lane.index()].on_consumed(credit);
         }
         Some(message)
+    }
+
+    /// Takes back a message that was read, so that its memory serves the next one.
+    pub fn recycle(&mut self, message: Bytes) {
+        self.spare.keep(message);
     }
 
     /// The next thing to tell the application.
@@ -373,6 +380,7 @@ impl Connection {
             TimerKind::KeepAlive => {
                 self.pinged_at = now;
                 self.ping_due = true;
+                self.spare.release();
             }
             TimerKind::Idle => self.end(now, ConnectionError::TimedOut),
             TimerKind::Path => self.on_path_timer(now),

@@ -13,7 +13,10 @@ use std::{
 
 use bytes::Bytes;
 
-use super::reassembly::Reassembly;
+use super::{
+    reassembly::{buffer_bytes, Reassembly},
+    spare::Spare,
+};
 use crate::{
     error::Violation,
     flow::message_cost,
@@ -150,17 +153,23 @@ impl RecvLane {
         &mut self,
         now: Instant,
         symbol: Symbol<'_>,
+        spare: &mut Spare,
     ) -> Result<Received, Violation> {
         if symbol.seq() < self.next {
             return Ok(Received::Duplicate);
         }
         let had_none = self.ready.is_empty();
-        let received = self.store(now, symbol)?;
+        let received = self.store(now, symbol, spare)?;
         let readable = had_none && !self.ready.is_empty();
         Ok(if readable { Received::Readable } else { received })
     }
 
-    fn store(&mut self, now: Instant, symbol: Symbol<'_>) -> Result<Received, Violation> {
+    fn store(
+        &mut self,
+        now: Instant,
+        symbol: Symbol<'_>,
+        spare: &mut Spare,
+    ) -> Result<Received, Violation> {
         let offset = self.make_slot(symbol.seq())?;
         if matches!(self.slots[offset], Slot::Empty) && !self.reserve(symbol)? {
             return Ok(Received::Dropped);
@@ -171,7 +180,7 @@ impl RecvLane {
         else {
             return Ok(Received::Dropped);
         };
-        match fill(slot, symbol)? {
+        match fill(slot, symbol, spare)? {
             None => return Ok(Received::Duplicate),
             Some(recovered) => self.recovered += u64::from(recovered),
         }
@@ -350,15 +359,19 @@ impl RecvLane {
 }
 
 /// Puts a symbol into a slot; `None` when it brought nothing, else how many chunks were computed.
-fn fill(slot: &mut Slot, symbol: Symbol<'_>) -> Result<Option<u8>, Violation> {
+fn fill(slot: &mut Slot, symbol: Symbol<'_>, spare: &mut Spare) -> Result<Option<u8>, Violation> {
     if let (Slot::Empty, Symbol::Source(chunk)) = (&slot, symbol) {
         if chunk.data.len() == chunk.message_bytes {
-            *slot = Slot::Complete(Bytes::copy_from_slice(chunk.data));
+            let mut message = spare.take(chunk.message_bytes);
+            message.extend_from_slice(chunk.data);
+            *slot = Slot::Complete(message.freeze());
             return Ok(Some(0));
         }
     }
     if matches!(slot, Slot::Empty) {
-        *slot = Slot::Partial(Box::new(Reassembly::new(symbol.shape())));
+        let shape = symbol.shape();
+        let buffer = spare.take(buffer_bytes(shape));
+        *slot = Slot::Partial(Box::new(Reassembly::within(buffer, shape)));
     }
     let Slot::Partial(reassembly) = slot else { return Ok(None) };
     let new = match symbol {
@@ -398,7 +411,7 @@ mod tests {
         now: Instant,
         chunk: &ChunkFrame<'_>,
     ) -> Result<Received, Violation> {
-        lane.on_symbol(now, Symbol::Source(chunk))
+        lane.on_symbol(now, Symbol::Source(chunk), &mut Spare::default())
     }
 
     fn whole(seq: MessageSeq, data: &'static [u8]) -> ChunkFrame<'static> {

@@ -4,3 +4,4 @@
 
 pub(crate) mod lane;
 pub mod reassembly;
+pub(crate) mod spare;

@@ -9,7 +9,7 @@
 //! When the path carries less than before, the sender cuts the message anew, into smaller chunks. What
 //! is there stays there; a chunk of an earlier cut, which comes late, is worth the bytes that it has.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
 
 use crate::{
@@ -22,8 +22,9 @@ use crate::{
 /// A message of which some symbols have arrived.
 #[derive(Debug)]
 pub struct Reassembly {
-    /// The chunks, each in its place; padded to whole chunks if repair symbols may come.
-    buffer: Vec<u8>,
+    /// The chunks, each in its place, as far as any has arrived; padded to whole chunks once a repair
+    /// symbol is there.
+    buffer: BytesMut,
     shape: Shape,
     arrived: u128,
     /// Repair symbols, and the place in which each waits.
@@ -43,8 +44,12 @@ impl Reassembly {
     /// credit first.
     #[must_use]
     pub fn new(shape: Shape) -> Self {
-        let bytes = buffer_bytes(shape);
-        Self { buffer: vec![0; bytes], shape, arrived: 0, held: SmallVec::new(), recovered: 0 }
+        Self::within(BytesMut::with_capacity(buffer_bytes(shape)), shape)
+    }
+
+    /// Like [`new`](Self::new), in the memory of an empty `buffer`.
+    pub(crate) fn within(buffer: BytesMut, shape: Shape) -> Self {
+        Self { buffer, shape, arrived: 0, held: SmallVec::new(), recovered: 0 }
     }
 
     /// Adds a chunk; `Ok(false)` when it was there already.
@@ -74,7 +79,14 @@ impl Reassembly {
         self.arrived |= bit;
         self.vacate(index);
         let start = index * self.shape.chunk_bytes;
-        self.buffer[start..start + data.len()].copy_from_slice(data);
+        let end = start + data.len();
+        // Nearly always the next one: zeros that it would overwrite are not written first.
+        if start == self.buffer.len() {
+            self.buffer.extend_from_slice(data);
+        } else {
+            self.fill_up_to(end);
+            self.buffer[start..end].copy_from_slice(data);
+        }
         self.decode_if_enough();
         true
     }
@@ -94,6 +106,7 @@ impl Reassembly {
         }
         let Some(place) = self.free_place() else { return Ok(false) };
         self.held.push(Held { symbol, place: place as u8 });
+        self.fill_up_to(buffer_bytes(self.shape));
         let start = place * self.shape.chunk_bytes;
         self.buffer[start..start + repair.data.len()].copy_from_slice(repair.data);
         self.decode_if_enough();
@@ -122,6 +135,13 @@ impl Reassembly {
         // Behind the message there are zeros, whatever waited there.
         self.buffer.truncate(shape.message_bytes);
         self.buffer.resize(buffer_bytes(shape), 0);
+    }
+
+    /// Zeros stand for what has not arrived.
+    fn fill_up_to(&mut self, bytes: usize) {
+        if self.buffer.len() < bytes {
+            self.buffer.resize(bytes, 0);
+        }
     }
 
     /// The place of a chunk that has not arrived, in which nothing waits.
@@ -194,7 +214,7 @@ impl Reassembly {
     pub fn into_message(mut self) -> Bytes {
         debug_assert!(self.is_complete());
         self.buffer.truncate(self.shape.message_bytes);
-        self.buffer.into()
+        self.buffer.freeze()
     }
 }
 
@@ -208,7 +228,7 @@ enum Cut {
 }
 
 /// Room for the chunks, padded to whole ones if repair symbols may come.
-fn buffer_bytes(shape: Shape) -> usize {
+pub(crate) fn buffer_bytes(shape: Shape) -> usize {
     if shape.is_codable() {
         shape.chunk_count() * shape.chunk_bytes
     } else {
@@ -277,7 +297,7 @@ mod tests {
             let count = shape.chunk_count();
             prop_assert!(shape.is_codable());
             let mut reassembly = Reassembly::new(shape);
-            let buffer = reassembly.buffer.len();
+            let buffer = reassembly.buffer.capacity();
             let mut seen = std::collections::BTreeSet::new();
             for pick in picks.into_iter().chain(0..=255) {
                 let complete = seen.len() >= count;
@@ -296,7 +316,7 @@ mod tests {
                 };
                 prop_assert_eq!(new, !complete && seen.insert(pick));
             }
-            prop_assert_eq!(reassembly.buffer.len(), buffer, "symbols wait in place");
+            prop_assert_eq!(reassembly.buffer.capacity(), buffer, "symbols wait in place");
             prop_assert_eq!(&reassembly.into_message()[..], &message[..]);
         }
     }
