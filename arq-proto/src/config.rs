@@ -74,10 +74,11 @@ pub enum FecConfig {
 /// Plain values, to be checked by [`ConfigBuilder::build`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigBuilder {
-    /// Longest datagram sent, in bytes of UDP payload, `576..=65507`. Larger ones cost less, but one
-    /// that exceeds the path's MTU never arrives: the default is what every path carries (RFC 8899
-    /// `BASE_PLPMTU`).
-    pub mtu: u16,
+    /// Longest datagram sent, in bytes of UDP payload, `576..=65507`. Larger ones cost less; what is
+    /// above 1,200 (RFC 8899 `BASE_PLPMTU`) is used once the path has carried it. `None`: 1,200, and
+    /// the longest there are to a peer that [never leaves the
+    /// machine](crate::Connection::on_same_machine).
+    pub mtu: Option<u16>,
     /// Bytes of a message in one packet, `512..=mtu`; `None` fills the datagram. Smaller chunks pay
     /// only where loss grows with packet size.
     pub chunk_bytes: Option<u16>,
@@ -135,7 +136,7 @@ pub struct ConfigBuilder {
 impl Default for ConfigBuilder {
     fn default() -> Self {
         Self {
-            mtu: BASE_MTU,
+            mtu: None,
             chunk_bytes: None,
             fec: FecConfig::Auto,
             congestion: CongestionConfig::Bbr,
@@ -160,6 +161,12 @@ impl Default for ConfigBuilder {
 }
 
 impl ConfigBuilder {
+    /// The longest datagram on a path of which nothing is known, in bytes.
+    #[must_use]
+    pub fn usual_mtu(&self) -> u16 {
+        self.mtu.unwrap_or(BASE_MTU)
+    }
+
     /// Sets the knobs that make up a textbook scheme.
     #[must_use]
     pub fn scheme(mut self, scheme: Scheme) -> Self {
@@ -177,7 +184,9 @@ impl ConfigBuilder {
     /// Names the knob and its range.
     pub fn build(self) -> Result<Config, ConfigError> {
         let gib = 1_u64 << 30;
-        in_range("mtu", self.mtu, MIN_MTU.into(), MAX_MTU.into())?;
+        if let Some(mtu) = self.mtu {
+            in_range("mtu", mtu, MIN_MTU.into(), MAX_MTU.into())?;
+        }
         if let Some(chunk) = self.chunk_bytes {
             in_range("chunk", chunk, MIN_CHUNK_BYTES.into(), MAX_MTU.into())?;
         }
@@ -304,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_bad_value_is_named_with_its_range() {
-        let error = ConfigBuilder { mtu: 100, ..Config::builder() }.build().unwrap_err();
+        let error = ConfigBuilder { mtu: Some(100), ..Config::builder() }.build().unwrap_err();
         assert_eq!(error.to_string(), "mtu=100 is outside 576..=65507");
         let error =
             ConfigBuilder { fec: FecConfig::Percent(0), ..Config::builder() }.build().unwrap_err();

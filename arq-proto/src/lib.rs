@@ -86,7 +86,7 @@ mod units;
 pub mod wire;
 
 pub use config::{Config, ConfigBuilder, ConfigError, CongestionConfig, FecConfig, Scheme};
-pub use connection::{Connection, Transmit};
+pub use connection::{Connection, Transmit, ONE_CHUNK_OVERHEAD_BYTES};
 pub use endpoint::{ConnectionHandle, Endpoint, EndpointConfig, Routed};
 pub use error::{ConnectionError, RefuseReason, SendError, Violation};
 pub use event::Event;

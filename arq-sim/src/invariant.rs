@@ -77,7 +77,7 @@ impl InFlight {
         let stats = conn.connection.stats();
         let probed = stats.ptos != std::mem::replace(&mut conn.ptos_seen, stats.ptos);
         // An empty window takes one packet, whatever its size.
-        let mtu = u64::from(conn.config.mtu);
+        let mtu = u64::from(conn.config.usual_mtu());
         let probe = if probed || self.bytes == 0 { mtu } else { 0 };
         let bound = stats.window_bytes.max(self.bytes) + CONTROL_BYTES + probe;
         if stats.in_flight_bytes > bound {

@@ -27,14 +27,14 @@ impl Scenario {
         let scheme = random_scheme(&mut rng);
         let config = random_config(&mut rng, scheme);
         let delay = random_delay(&mut rng);
-        let mut up = random_wire(&mut rng, delay, config.mtu);
-        let mut down = random_wire(&mut rng, delay, config.mtu);
+        let mut up = random_wire(&mut rng, delay, config.usual_mtu());
+        let mut down = random_wire(&mut rng, delay, config.usual_mtu());
         let blackout = random_blackout(&mut rng);
         up.blackouts.extend(blackout.clone());
         down.blackouts.extend(blackout);
         // From luck of their own, so that the rest of a seed's scenario is what it was.
         let mut sizes = Rng::with_seed(seed ^ 0x6d74_755f_6d74_755f);
-        let config = ConfigBuilder { mtu: random_ceiling(&mut sizes, config.mtu), ..config };
+        let config = ConfigBuilder { mtu: random_ceiling(&mut sizes).or(config.mtu), ..config };
         random_mtu(&mut sizes, &mut up);
         random_mtu(&mut sizes, &mut down);
         // About as many packets as a fast run can afford.
@@ -70,7 +70,7 @@ fn random_config(rng: &mut Rng, scheme: Scheme) -> ConfigBuilder {
     ConfigBuilder {
         congestion: random_congestion(rng),
         max_rate_bps: sometimes(rng, |rng| Some(pick(rng, &[500_000, 5_000_000, 50_000_000]))),
-        mtu: pick(rng, &[576, 1_200, 1_452, 1_452, 9_000]),
+        mtu: Some(pick(rng, &[576, 1_200, 1_452, 1_452, 9_000])),
         chunk_bytes: pick(rng, &[None, None, Some(512), Some(1_000)]),
         fec: pick(
             rng,
@@ -133,8 +133,8 @@ fn random_wire(rng: &mut Rng, delay: Duration, mtu: u16) -> WireConfig {
 }
 
 /// The longest datagram that is looked for.
-fn random_ceiling(rng: &mut Rng, mtu: u16) -> u16 {
-    sometimes(rng, |rng| Some(pick(rng, &[1_300, 1_472, 8_972]))).unwrap_or(mtu)
+fn random_ceiling(rng: &mut Rng) -> Option<u16> {
+    sometimes(rng, |rng| Some(pick(rng, &[1_300, 1_472, 8_972])))
 }
 
 /// A path that carries what it likes, and other sizes later on; for a while also less than every path

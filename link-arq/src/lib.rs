@@ -61,8 +61,9 @@ pub use statistics::{repairs_sent, statistics, AssociationStats};
 pub const ARQ_LOCATOR_PREFIX: &str = "arq";
 
 /// The longest batch of zenoh on a link. It never changes: how a batch is cut into packets is the
-/// protocol's affair.
-pub const ARQ_MTU: BatchSize = BatchSize::MAX;
+/// protocol's affair. Between processes of one machine it is not cut: it fills the longest datagram
+/// that a loopback device carries over IPv6.
+pub const ARQ_MTU: BatchSize = 65_487 - arq_proto::ONE_CHUNK_OVERHEAD_BYTES as BatchSize;
 
 /// Answers what zenoh asks of a locator before it opens a link.
 #[derive(Debug, Default, Clone, Copy)]

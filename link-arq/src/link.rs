@@ -243,7 +243,9 @@ impl LinkUnicastArq {
             );
         };
         target.copy_from_slice(&message);
-        Ok(message.len())
+        let bytes = message.len();
+        self.association.connection.recycle(message);
+        Ok(bytes)
     }
 }
 

@@ -326,7 +326,7 @@ async fn many_connections_share_a_socket_fairly() {
 async fn what_the_interface_refuses_is_known_at_once() {
     let network = MemoryNetwork::lossless();
     network.limit_sends(1_300);
-    let pair = pair_with(network, ConfigBuilder { mtu: 1_472, ..config() }).await;
+    let pair = pair_with(network, ConfigBuilder { mtu: Some(1_472), ..config() }).await;
     // No time passes: no probe has been waited for.
     for _ in 0..30 {
         pair.near.send(lane(5), &[1; 5_000]).await.unwrap();

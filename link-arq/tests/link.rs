@@ -10,7 +10,7 @@ use std::{
 };
 
 use tokio::time::timeout;
-use zenoh_link_arq::{AssociationStats, LinkManagerUnicastArq, ARQ_MTU};
+use zenoh_link_arq::{statistics, AssociationStats, LinkManagerUnicastArq, ARQ_MTU};
 use zenoh_link_commons::{
     LinkAuthId, LinkManagerUnicastTrait, LinkUnicast, LinkUnicastTrait, NewLink,
 };
@@ -80,6 +80,34 @@ async fn every_priority_of_both_links_both_ways() {
     }
 }
 
+/// Between two processes of a machine a batch is one packet, unless the locator says otherwise.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn within_the_machine_packets_are_as_long_as_batches() {
+    for (address, keys, expected) in
+        [("127.0.0.1", "", 65_507), ("[::1]", "", 65_487), ("127.0.0.1", "#mtu=1472", 1_472)]
+    {
+        let listen = format!("arq/{address}:0{keys}");
+        let (_server, _client, near, far) = linked(&listen, keys).await;
+        let ((near, _), (far, _)) = (both(&near), both(&far));
+        let batch = vec![7; usize::from(ARQ_MTU)];
+        let mut buffer = batch.clone();
+        let begin = Instant::now();
+        loop {
+            near.write_all(&batch, Some(Priority::Data)).await.unwrap();
+            let read = timeout(HANG, far.read(&mut buffer, Some(Priority::Data))).await;
+            assert_eq!(read.unwrap().unwrap(), batch.len());
+            let found = statistics()
+                .into_iter()
+                .filter(|link| link.src == *near.get_src() || link.dst == *near.get_src())
+                .all(|link| link.stats.path_mtu_bytes == expected);
+            if found {
+                break;
+            }
+            assert!(begin.elapsed() < HANG, "{listen}");
+        }
+    }
+}
+
 /// zenoh's lease counts from the last batch; the connection knows more recently that the peer lives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_keep_alive_is_repeated_while_the_peer_is_heard_and_its_session_is_not_silent() {
@@ -130,7 +158,7 @@ async fn what_zenoh_asks_of_a_link() {
     let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "").await;
     let (reliable, companion) = both(&near);
     for link in [&reliable, &companion] {
-        assert_eq!((link.get_mtu(), link.is_streamed()), (65_535, false));
+        assert_eq!((link.get_mtu(), link.is_streamed()), (ARQ_MTU, false));
         assert!(link.supports_priorities());
         assert_eq!(*link.get_auth_id(), LinkAuthId::Udp);
         assert!(!link.get_interface_names().is_empty());

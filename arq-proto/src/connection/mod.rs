@@ -46,7 +46,7 @@ use close::Closing;
 pub(crate) use handshake::Accepted;
 use handshake::{CookieEcho, Hello};
 use path::PathProbe;
-pub use transmit::Transmit;
+pub use transmit::{Transmit, ONE_CHUNK_OVERHEAD_BYTES};
 
 /// Where a connection stands.
 #[derive(Debug)]
@@ -131,7 +131,7 @@ impl Connection {
         let Origin { config, remote, local_cid, seed } = origin;
         let limits = QueueLimits { bytes: config.queue_bytes as usize, age: config.queue_age };
         let mut rng = ChaCha8Rng::from_seed(seed);
-        let path_mtu = PathMtu::new(config.mtu);
+        let path_mtu = PathMtu::new(config.usual_mtu());
         let next_skip = FIRST_SKIP_DISTANCE + rng.next_u64() % FIRST_SKIP_DISTANCE;
         Self {
             recovery: Recovery::new(&config, path_mtu.size(), now),

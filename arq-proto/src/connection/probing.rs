@@ -13,6 +13,7 @@ use super::{
     Connection,
 };
 use crate::{
+    config::MAX_MTU,
     send::lane::ChunkLimits,
     wire::{frame::Frame, packet::DataHeader},
 };
@@ -26,6 +27,20 @@ impl Connection {
         self.path_mtu.on_refused(now, size, self.recovery.loss.upper());
         self.follow_path_mtu();
         self.rearm(now);
+    }
+
+    /// The peer is on this machine: between the two there is only memory, which carries the longest
+    /// datagrams there are. Tells the search so, until the peer moves; nothing if `mtu` was configured.
+    pub fn on_same_machine(&mut self) {
+        if self.config.mtu.is_none() {
+            self.path_mtu.raise(MAX_MTU);
+        }
+    }
+
+    /// The longest datagram that is sent now, but for probes, in bytes of UDP payload.
+    #[must_use]
+    pub fn path_mtu(&self) -> u16 {
+        self.path_mtu.size()
     }
 
     /// A padded packet without data that asks whether its size passes (RFC 8899 §4.1). Not in flight:

@@ -42,6 +42,8 @@ pub struct Transmit {
 
 /// Bytes of a chunk's frame beside the data, at most (see `ChunkFrame::overhead`).
 pub(super) const CHUNK_OVERHEAD: usize = 1 + 8 + 4 + 4 + 2;
+/// Bytes of a packet with one chunk beside the chunk's data, at most.
+pub const ONE_CHUNK_OVERHEAD_BYTES: usize = DataHeader::MAX_OVERHEAD + CHUNK_OVERHEAD;
 /// Room for any control frame.
 const CONTROL_BYTES: usize = 9;
 /// A packet with nothing but a path challenge or response, at most.

@@ -78,6 +78,9 @@ pub(crate) struct PathMtu {
     least: u16,
     base: u16,
     ceiling: u16,
+    /// The ceiling of a path of which nothing else is known, and that of the peer.
+    usual_ceiling: u16,
+    peer_ceiling: u16,
     /// The PLPMTU.
     size: u16,
     state: State,
@@ -111,6 +114,8 @@ impl PathMtu {
             least: MIN_MTU,
             base,
             ceiling,
+            usual_ceiling: ceiling,
+            peer_ceiling: u16::MAX,
             size: base,
             state: State::Searching(Search::default()),
             probe: None,
@@ -127,13 +132,26 @@ impl PathMtu {
     /// The peer takes no longer datagrams, and, if not `recuts`, no message that is cut anew: then a
     /// size that may have to be taken back must not be used.
     pub(crate) fn limit(&mut self, max_datagram: u16, recuts: bool) {
-        self.ceiling = self.ceiling.min(max_datagram);
         self.base = self.base.min(max_datagram);
+        self.peer_ceiling = max_datagram;
         if !recuts {
-            self.ceiling = self.base;
+            self.peer_ceiling = self.base;
             self.least = self.base;
         }
+        self.ceiling = self.ceiling.min(self.peer_ceiling);
         self.size = self.base;
+    }
+
+    /// This path, but perhaps not the next, is worth asking about datagrams of up to `ceiling` bytes.
+    pub(crate) fn raise(&mut self, ceiling: u16) {
+        let ceiling = ceiling.min(self.peer_ceiling);
+        if self.ceiling >= ceiling {
+            return;
+        }
+        self.ceiling = ceiling;
+        if matches!(self.state, State::SearchComplete { .. }) {
+            self.state = State::Searching(Search::default());
+        }
     }
 
     /// The PLPMTU: the longest packet to send, in bytes of UDP payload.
@@ -312,9 +330,19 @@ impl PathMtu {
     /// Another path: nothing is known of it.
     pub(crate) fn on_path_change(&mut self) {
         let counters = self.counters;
-        let (least, base, ceiling) = (self.least, self.base, self.ceiling);
+        let (least, base, peer_ceiling) = (self.least, self.base, self.peer_ceiling);
+        let ceiling = self.usual_ceiling.min(peer_ceiling);
         let state = State::Base { lost: 0 };
-        *self = Self { least, base, size: base, state, counters, ..Self::new(ceiling) };
+        *self = Self {
+            least,
+            base,
+            ceiling,
+            peer_ceiling,
+            size: base,
+            state,
+            counters,
+            ..Self::new(self.usual_ceiling)
+        };
     }
 
     /// Large packets vanish.

@@ -279,6 +279,27 @@ fn another_path_starts_at_base() {
     assert_eq!(model.mtu.size(), 1_472);
 }
 
+// ARQ-MTU-1
+#[test]
+fn a_path_within_the_machine_is_asked_about_the_longest_and_another_one_is_not() {
+    let mut model = Model::new(1_200, 65_507, 0.0, 1);
+    model.settle();
+    assert_eq!((model.mtu.counters.probes_sent, model.is_complete()), (0, true));
+    model.mtu.raise(65_507);
+    model.settle();
+    assert_eq!((model.mtu.counters.probes_sent, model.mtu.size()), (1, 65_507));
+    model.mtu.on_path_change();
+    model.settle();
+    assert_eq!(model.mtu.size(), 1_200);
+    for (max_datagram, recuts, found) in [(1_400, true, 1_400), (9_000, false, 1_200)] {
+        let mut model = Model::new(1_200, 65_507, 0.0, 1);
+        model.mtu.limit(max_datagram, recuts);
+        model.mtu.raise(65_507);
+        model.settle();
+        assert_eq!(model.mtu.size(), found, "what the peer takes");
+    }
+}
+
 #[derive(Debug, Clone)]
 enum Operation {
     Turn,
@@ -289,6 +310,7 @@ enum Operation {
     Refused(u16),
     StrayAck(u64),
     PathChange,
+    Raise(u16),
 }
 
 fn operations() -> impl Strategy<Value = Vec<Operation>> {
@@ -302,6 +324,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         1 => size.prop_map(Operation::Refused),
         1 => (0_u64..500).prop_map(Operation::StrayAck),
         1 => Just(Operation::PathChange),
+        1 => (1_200_u16..9_500).prop_map(Operation::Raise),
     ];
     prop::collection::vec(operation, 1..400)
 }
@@ -319,6 +342,7 @@ proptest! {
     ) {
         let mut model = Model::new(ceiling, 9_500, loss, seed);
         let base = ceiling.min(1_200);
+        let mut most = ceiling;
         let mut passed = std::collections::BTreeSet::from([576, base]);
         for operation in operations {
             match operation {
@@ -342,9 +366,13 @@ proptest! {
                     model.mtu.on_ack(model.now, &Ack { delay_us: 0, ranges: smallvec![(number, number)] });
                 }
                 Operation::PathChange => model.mtu.on_path_change(),
+                Operation::Raise(size) => {
+                    most = most.max(size);
+                    model.mtu.raise(size);
+                }
             }
             let size = model.mtu.size();
-            prop_assert!((576..=ceiling.max(576)).contains(&size), "{}", size);
+            prop_assert!((576..=most).contains(&size), "{}", size);
             prop_assert!(passed.contains(&size), "{} was never confirmed", size);
             prop_assert!(model.mtu.earlier.len() <= REMEMBERED);
             prop_assert!(model.mtu.counters.probes_lost <= model.mtu.counters.probes_sent);

@@ -8,7 +8,7 @@ use arq_sim::{Flow, Pair, Scenario, WireConfig};
 use crate::common::{lossy, seeds, MS, SEC};
 
 fn config() -> ConfigBuilder {
-    ConfigBuilder { mtu: 1_472, ..Config::builder() }
+    ConfigBuilder { mtu: Some(1_472), ..Config::builder() }
 }
 
 /// 14 KB, a hundred times a second.

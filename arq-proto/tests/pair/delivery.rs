@@ -160,7 +160,7 @@ fn soon_after_a_blackout() {
 #[test]
 fn in_datagrams_no_longer_than_the_mtu() {
     for mtu in [576, 1_200, 1_452, 9_000] {
-        let config = ConfigBuilder { mtu, ..Config::builder() };
+        let config = ConfigBuilder { mtu: Some(mtu), ..Config::builder() };
         // The handshake is padded to what every path carries.
         let wire = WireConfig { mtu: Some(usize::from(mtu.max(1_200))), ..lossy(0.10) };
         run_seeds(3, |seed| {

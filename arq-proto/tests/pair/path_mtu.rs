@@ -13,7 +13,7 @@ use crate::common::{lossy, run, seeds, MS, SEC};
 const JUMBO: u16 = 8_972;
 
 fn searching(ceiling: u16) -> ConfigBuilder {
-    ConfigBuilder { mtu: ceiling, ..Config::builder() }
+    ConfigBuilder { mtu: Some(ceiling), ..Config::builder() }
 }
 
 fn carrying(mtu: usize) -> WireConfig {

@@ -191,7 +191,7 @@ impl Victim {
         while let Some(transmit) = self.connection.poll_transmit(self.now, &mut buf, 4) {
             assert!(transmit.size == buf.len() && transmit.segment_size > 0, "{transmit:?}");
             for datagram in buf.chunks(transmit.segment_size) {
-                assert!(datagram.len() <= usize::from(self.config.mtu), "{transmit:?}");
+                assert!(datagram.len() <= usize::from(self.config.usual_mtu()), "{transmit:?}");
                 if let Some(seen) = sight(datagram) {
                     self.newest = self.newest.max(seen.number.into());
                 }

@@ -28,7 +28,7 @@ impl LinkConfig {
     fn apply_key(&mut self, key: &str, value: &Parsed) -> Result<(), ConfigError> {
         let protocol = &mut self.protocol;
         match (key, value) {
-            ("mtu", Parsed::Number(Some(n))) => protocol.mtu = narrow(*n),
+            ("mtu", Parsed::Number(n)) => protocol.mtu = n.map(narrow),
             ("chunk", Parsed::Number(n)) => protocol.chunk_bytes = n.map(narrow),
             ("fec", Parsed::Text(text)) => protocol.fec = fec(text)?,
             ("max_rate", Parsed::Number(n)) => protocol.max_rate_bps = *n,

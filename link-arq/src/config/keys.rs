@@ -259,9 +259,10 @@ pub const KEYS: &[Key] = &[
     ),
     config(
         "mtu",
-        number("bytes", 576, 65_507),
-        "1200",
-        "largest UDP payload sent; above 1200 only what the path was asked about and has carried",
+        number_or("bytes", 576, 65_507, "auto"),
+        "auto",
+        "largest UDP payload sent; above 1200 only what the path was asked about and has carried; \
+         auto is 1200, and 65507 to a peer on this machine",
     ),
     config(
         "chunk",

@@ -11,10 +11,9 @@ pub(super) fn values(name: &str) -> Vec<(&'static str, String)> {
         // the channel's own retries cannot bring through.
         "wifi" => &[("mtu", "1452")],
         // Probes would be paid for; hand-overs are silent for seconds; buffers are deep.
-        "cellular" => &[("mtu", "1200"), ("idle_timeout_ms", "30000"), ("linger_ms", "1000")],
+        "cellular" => &[("idle_timeout_ms", "30000"), ("linger_ms", "1000")],
         // Short contacts: a peer that is back must be noticed at once, and stale data is worthless.
         "v2v" => &[
-            ("mtu", "1200"),
             ("keep_alive_ms", "250"),
             ("queue_bytes", "131072"),
             ("queue_age_ms", "50"),

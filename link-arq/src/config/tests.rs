@@ -110,7 +110,7 @@ fn an_unknown_key_is_an_error_that_names_the_valid_ones() {
 #[test]
 fn a_bad_value_is_an_error_that_says_what_is_expected() {
     let text = error("arq/localhost:7447#mtu=100");
-    assert_eq!(text, "`mtu=100` is not valid: expected 576..=65507 bytes");
+    assert_eq!(text, "`mtu=100` is not valid: expected 576..=65507, auto bytes");
     let text = error("arq/localhost:7447#cc=vegas");
     assert_eq!(text, "`cc=vegas` is not valid: expected bbr, cubic, aimd, constant");
     let text = error("arq/localhost:7447#max_rate=10");
@@ -173,7 +173,7 @@ fn the_locator_wins_over_the_file_and_the_file_over_the_preset() {
     let path =
         file("layers", "{ preset: 'satellite', mtu: 1000, queue_age_ms: 70, reorder: false }");
     let link = parse(&format!("arq/localhost:7447#config={path};mtu=900")).unwrap();
-    assert_eq!(link.protocol.mtu, 900);
+    assert_eq!(link.protocol.mtu, Some(900));
     assert_eq!(link.protocol.queue_age, Duration::from_millis(70));
     assert!(!link.protocol.reorder);
     assert_eq!(link.protocol.keep_alive, Duration::from_secs(3));

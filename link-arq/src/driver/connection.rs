@@ -29,6 +29,8 @@ use crate::socket::{is_too_long, Received, Segments};
 const CALLER_BATCHES: usize = 4;
 /// Batches that the driver sends for one connection before it serves the next.
 pub(super) const DRIVER_BATCHES: usize = 8;
+/// Messages kept for their memory until the next datagrams come.
+const MOST_READ: usize = 16;
 /// Who waits for a sign of life of the peer hears of one at most this often, however busy the
 /// connection is.
 const LIFE_SIGN_INTERVAL: Duration = Duration::from_millis(500);
@@ -78,6 +80,14 @@ impl ArqConnection {
     pub async fn recv(&self, lane: LaneId) -> Result<Bytes, ConnectionError> {
         let receive = poll_fn(|cx| self.0.poll_recv(cx, lane));
         tokio::task::coop::cooperative(receive).await
+    }
+
+    /// Takes back a message that was read, so that its memory serves the next one.
+    pub fn recycle(&self, message: Bytes) {
+        let mut read = lock(&self.0.read);
+        if read.len() < MOST_READ {
+            read.push(message);
+        }
     }
 
     /// Delivers what was sent, as far as the linger time allows, closes, and lets the peer know,
@@ -218,9 +228,10 @@ pub(super) struct Inner {
     /// Weak, so that the socket closes with its driver and not with the last forgotten handle.
     endpoint: Weak<Shared>,
     bound: SocketAddr,
-    max_segments: usize,
     linger: Duration,
     idle_timeout: Duration,
+    /// Messages that were read: their memory serves the next ones.
+    read: Mutex<Vec<Bytes>>,
     state: Mutex<State>,
 }
 
@@ -286,9 +297,9 @@ impl Inner {
             handle,
             endpoint: Arc::downgrade(endpoint),
             bound: endpoint.local_addr(),
-            max_segments: (MAX_OFFLOAD_BYTES / usize::from(config.mtu)).max(1),
             linger: config.linger,
             idle_timeout: config.idle_timeout,
+            read: Mutex::default(),
             state: Mutex::new(State {
                 core,
                 phase: Phase::Opening,
@@ -322,10 +333,21 @@ impl Inner {
         self: &Arc<Self>,
         datagrams: impl Iterator<Item = Received<'a>>,
     ) {
+        let read = std::mem::take(&mut *lock(&self.read));
         self.with_core(|state, now| {
-            for Received { from, to, datagram } in datagrams {
-                state.local_ip = to.or(state.local_ip);
-                state.core.handle_datagram(now, from, datagram);
+            read.into_iter().for_each(|message| state.core.recycle(message));
+            let State { core, local_ip, .. } = state;
+            let mut on_same_machine = false;
+            core.handle_datagrams(
+                now,
+                datagrams.map(|Received { from, to, datagram }| {
+                    *local_ip = to.or(*local_ip);
+                    on_same_machine |= to == Some(from.ip());
+                    (from, datagram)
+                }),
+            );
+            if on_same_machine {
+                core.on_same_machine();
             }
         });
     }
@@ -556,9 +578,10 @@ impl Inner {
         endpoint: &Arc<Shared>,
         buffer: &mut Vec<u8>,
     ) -> Option<(Transmit, Option<IpAddr>)> {
-        let max_segments = endpoint.socket.max_segments().min(self.max_segments);
         buffer.clear();
         self.with_core(|state, now| {
+            let fit = MAX_OFFLOAD_BYTES / usize::from(state.core.path_mtu());
+            let max_segments = endpoint.socket.max_segments().min(fit.max(1));
             let Some(transmit) = state.core.poll_transmit(now, buffer, max_segments) else {
                 state.outbox = Outbox::Idle;
                 return None;

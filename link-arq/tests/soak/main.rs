@@ -30,7 +30,7 @@ use tokio::{
 };
 use traffic::Flow;
 use weather::Weather;
-use zenoh_link_arq::LinkManagerUnicastArq;
+use zenoh_link_arq::{LinkManagerUnicastArq, ARQ_MTU};
 use zenoh_link_commons::{LinkManagerUnicastTrait, LinkUnicast, LinkUnicastTrait, NewLink};
 use zenoh_protocol::core::Priority;
 
@@ -68,14 +68,15 @@ impl Network {
     async fn new(seed: u64) -> Self {
         let (sender, accepted) = flume::unbounded();
         let server = LinkManagerUnicastArq::new(sender);
-        let locator = server.new_listener("arq/127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let locator =
+            server.new_listener("arq/127.0.0.1:0#mtu=1200".parse().unwrap()).await.unwrap();
         let relay = Relay::to(locator.address().as_str().parse().unwrap(), seed).await;
         let client = LinkManagerUnicastArq::new(flume::unbounded().0);
         Self { server, client, accepted, relay }
     }
 
     async fn open(&self) -> Ends {
-        let endpoint = format!("arq/{}", self.relay.address()).parse().unwrap();
+        let endpoint = format!("arq/{}#mtu=1200", self.relay.address()).parse().unwrap();
         let near = self.client.new_link(endpoint).await.expect("no weather outlasts a handshake");
         let far = timeout(HANG, self.accepted.recv_async()).await.unwrap().unwrap();
         let pair = |link: LinkUnicast| match link.0 {
@@ -95,7 +96,7 @@ fn flows(link: usize) -> Vec<(Arc<Flow>, bool, usize)> {
         (Flow::new(&named("beacons back"), Priority::RealTime, 10, 200), false, 0),
         (Flow::new(&named("data out"), Priority::Data, 50, 40_000), true, 0),
         (Flow::new(&named("data back"), Priority::Data, 100, 10_000), false, 0),
-        (Flow::new(&named("bulk out"), Priority::Background, 250, 65_535), true, 0),
+        (Flow::new(&named("bulk out"), Priority::Background, 250, ARQ_MTU.into()), true, 0),
         (Flow::lossy(&named("best effort out"), Priority::Data, 20, 3_000), true, 1),
     ]
 }
