@@ -60,7 +60,7 @@ fn meddle(pair: &mut Pair, seed: u64) {
     });
 }
 
-// ARQ-ERR-1, ARQ-PKT-1, ARQ-NUM-4
+// ARQ-ERR-1, ARQ-PKT-1, ARQ-PKT-2, ARQ-NUM-4
 #[test]
 fn noise_replays_and_damage_are_counted_and_dropped() {
     for seed in seeds(100) {

@@ -13,6 +13,7 @@ mod chunk_size;
 mod closing;
 mod delivery;
 mod handshake;
+mod on_the_wire;
 mod path_mtu;
 mod peers;
 mod pressure;
