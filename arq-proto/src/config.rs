@@ -76,8 +76,7 @@ pub enum FecConfig {
 pub struct ConfigBuilder {
     /// Longest datagram sent, in bytes of UDP payload, `576..=65507`. Larger ones cost less; what is
     /// above 1,200 (RFC 8899 `BASE_PLPMTU`) is used once the path has carried it. `None`: 1,200, and
-    /// the longest there are to a peer that [never leaves the
-    /// machine](crate::Connection::on_same_machine).
+    /// the longest there are to a peer [on this machine](crate::Datagram::to).
     pub mtu: Option<u16>,
     /// Bytes of a message in one packet, `512..=mtu`; `None` fills the datagram. Smaller chunks pay
     /// only where loss grows with packet size.

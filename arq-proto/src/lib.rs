@@ -86,10 +86,11 @@ mod units;
 pub mod wire;
 
 pub use config::{Config, ConfigBuilder, ConfigError, CongestionConfig, FecConfig, Scheme};
-pub use connection::{Connection, Transmit, ONE_CHUNK_OVERHEAD_BYTES};
+pub use connection::{Connection, Datagram, Transmit, ONE_CHUNK_OVERHEAD_BYTES};
 pub use endpoint::{ConnectionHandle, Endpoint, EndpointConfig, Routed};
 pub use error::{ConnectionError, RefuseReason, SendError, Violation};
 pub use event::Event;
+pub use recv::WORTH_RECYCLING_BYTES;
 pub use stats::{EndpointStats, LaneStats, Stats};
 pub use timer::TimerKind;
 pub use units::{ConnectionId, LaneId, MessageSeq, PacketNumber, Probability, Reliability};

@@ -8,6 +8,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::congestion::bytes_of;
+
 /// What a full bucket holds, in time: half a millisecond is what a timer with a resolution of 0.1 ms
 /// can keep.
 const BURST_TIME: Duration = Duration::from_micros(500);
@@ -38,7 +40,7 @@ impl Pacer {
     #[must_use]
     pub(crate) fn new(mtu: u16, now: Instant) -> Self {
         let mtu = u64::from(mtu);
-        let quantum = MIN_BURST_PACKETS * mtu;
+        let quantum = bytes_of(MIN_BURST_PACKETS, mtu);
         Self { mtu, tokens: quantum, debt: 0, quantum, capacity: quantum, refilled_at: now }
     }
 
@@ -68,8 +70,8 @@ impl Pacer {
     }
 
     fn refill(&mut self, now: Instant, rate: u64, burst: u64) {
-        let most = MAX_BURST_BYTES.max(MIN_BURST_PACKETS * self.mtu);
-        self.quantum = bytes_in(BURST_TIME, rate).clamp(MIN_BURST_PACKETS * self.mtu, most);
+        let least = bytes_of(MIN_BURST_PACKETS, self.mtu);
+        self.quantum = bytes_in(BURST_TIME, rate).clamp(least, MAX_BURST_BYTES.max(least));
         self.capacity = self.quantum.max(burst);
         let earned = bytes_in(now.saturating_duration_since(self.refilled_at), rate);
         self.tokens = self.tokens.saturating_add(earned.saturating_sub(self.debt));

@@ -143,14 +143,14 @@ async fn the_statistics_of_a_process_name_its_associations() {
     passes(&*reliable, &*far, Some(Priority::Data)).await;
     let src = reliable.get_src().clone();
     let ours = |stats: &AssociationStats| stats.src.address() == src.address();
-    let found = zenoh_link_arq::statistics().into_iter().find(ours).unwrap();
+    let found = statistics().into_iter().find(ours).unwrap();
     assert_eq!(found.dst.address(), reliable.get_dst().address());
     assert!(found.stats.packets_sent > 0 && found.stats.bytes_sent > 1_000);
     for link in [&reliable, &companion] {
         link.close().await.unwrap();
     }
     drop((near, reliable, companion));
-    assert!(!zenoh_link_arq::statistics().iter().any(ours), "it has ended");
+    assert!(!statistics().iter().any(ours), "it has ended");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

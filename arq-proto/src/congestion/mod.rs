@@ -113,6 +113,12 @@ pub trait Controller: Send + fmt::Debug {
     }
 }
 
+/// Bytes of so many packets, of very long ones fewer: queues count bytes. Two at least.
+pub(crate) fn bytes_of(packets: u64, mtu: u64) -> u64 {
+    const LONG: u64 = 9_216;
+    (packets * mtu.min(LONG)).max(2 * mtu)
+}
+
 /// The controller that a configuration names, for datagrams of `mtu` bytes. `max_rate` (bytes per
 /// second) is enforced by the pacer; a controller that looks for more rate is told where to stop.
 #[must_use]

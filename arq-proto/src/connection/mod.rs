@@ -46,6 +46,7 @@ use close::Closing;
 pub(crate) use handshake::Accepted;
 use handshake::{CookieEcho, Hello};
 use path::PathProbe;
+pub use receive::Datagram;
 pub use transmit::{Transmit, ONE_CHUNK_OVERHEAD_BYTES};
 
 /// Where a connection stands.
@@ -245,7 +246,8 @@ impl Connection {
         Some(message)
     }
 
-    /// Takes back a message that was read, so that its memory serves the next one.
+    /// Takes back a message that was read, so that its memory serves the next one. Of use for messages
+    /// of [`WORTH_RECYCLING_BYTES`](crate::WORTH_RECYCLING_BYTES) and more.
     pub fn recycle(&mut self, message: Bytes) {
         self.spare.keep(message);
     }
@@ -380,7 +382,6 @@ impl Connection {
             TimerKind::KeepAlive => {
                 self.pinged_at = now;
                 self.ping_due = true;
-                self.spare.release();
             }
             TimerKind::Idle => self.end(now, ConnectionError::TimedOut),
             TimerKind::Path => self.on_path_timer(now),

@@ -29,11 +29,12 @@ impl Connection {
         self.rearm(now);
     }
 
-    /// The peer is on this machine: between the two there is only memory, which carries the longest
-    /// datagrams there are. Tells the search so, until the peer moves; nothing if `mtu` was configured.
-    pub fn on_same_machine(&mut self) {
+    /// Between the peer and us there is only memory: tells the search so, until the peer moves. If `mtu`
+    /// was configured, that holds.
+    pub(super) fn on_same_machine(&mut self) {
         if self.config.mtu.is_none() {
-            self.path_mtu.raise(MAX_MTU);
+            // The header of IPv6 is 20 bytes longer.
+            self.path_mtu.raise(if self.remote.is_ipv4() { MAX_MTU } else { MAX_MTU - 20 });
         }
     }
 

@@ -5,7 +5,10 @@
 //! Whatever does not decode, or fails its integrity check, is counted and dropped. Only a packet
 //! that is intact and breaks the protocol ends the connection, with a named reason.
 
-use std::{net::SocketAddr, time::Instant};
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Instant,
+};
 
 use super::{takes_repair, Connection, State};
 use crate::{
@@ -22,43 +25,66 @@ use crate::{
     },
 };
 
+/// A datagram as it arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Datagram<'a> {
+    /// The sender.
+    pub from: SocketAddr,
+    /// The local address that it was sent to, where the platform tells. If that is the sender's own, the
+    /// datagram never left the machine, which carries the longest ones there are.
+    pub to: Option<IpAddr>,
+    /// What it says.
+    pub bytes: &'a [u8],
+}
+
+/// What the frames of a packet were.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    /// One of them wants an acknowledgement.
+    eliciting: bool,
+    /// One of them is an acknowledgement.
+    acked: bool,
+}
+
 impl Connection {
     /// Takes a datagram that [`Endpoint::route`](crate::Endpoint::route) assigned to this
     /// connection.
-    pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
-        self.handle_datagrams(now, std::iter::once((from, datagram)));
+    pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
+        self.handle_datagrams(now, std::iter::once(Datagram { from, to: None, bytes }));
     }
 
-    /// Takes datagrams that arrived together, each with its sender: cheaper than one by one.
+    /// Takes datagrams that arrived together: cheaper than one by one.
     pub fn handle_datagrams<'a>(
         &mut self,
         now: Instant,
-        datagrams: impl IntoIterator<Item = (SocketAddr, &'a [u8])>,
+        datagrams: impl IntoIterator<Item = Datagram<'a>>,
     ) {
         let now = self.advance(now);
-        for (from, datagram) in datagrams {
+        for datagram in datagrams {
             if self.is_drained() {
                 return;
             }
-            if self.dispatch(now, from, datagram).is_err() {
+            if self.dispatch(now, datagram).is_err() {
                 self.counters.datagrams_dropped += 1;
             }
         }
+        self.spare.age(now);
         self.rearm(now);
     }
 
-    fn dispatch(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        datagram: &[u8],
-    ) -> Result<(), DecodeError> {
+    fn dispatch(&mut self, now: Instant, received: Datagram<'_>) -> Result<(), DecodeError> {
+        let Datagram { from, to, bytes: datagram } = received;
         let first = *datagram.first().ok_or(DecodeError::Truncated("packet.kind"))?;
         match PacketKind::of(first)? {
             PacketKind::Challenge => self.on_challenge(now, Challenge::decode(datagram)?),
             PacketKind::Refuse => self.on_refuse(now, Refuse::decode(datagram)?),
             PacketKind::Reset => self.on_reset(now, Reset::decode(datagram)?),
-            PacketKind::Data { .. } => self.on_data(now, from, datagram)?,
+            PacketKind::Data { .. } => {
+                self.on_data(now, from, datagram)?;
+                if from == self.remote && to == Some(from.ip()) {
+                    self.on_same_machine();
+                }
+            }
             PacketKind::Hello => return Err(DecodeError::Invalid("packet.kind")),
         }
         Ok(())
@@ -104,10 +130,14 @@ impl Connection {
         // Go-back-N acts on what a packet out of order says, but keeps and acknowledges nothing of
         // it.
         let in_order = self.config.reorder || self.is_in_order(frames);
-        match self.on_frames(now, from, frames, in_order) {
+        let seen = self.on_frames(now, from, frames, in_order);
+        if seen.as_ref().is_ok_and(|seen| seen.acked) {
+            self.settle(now);
+        }
+        match seen {
             Ok(_) if !in_order => self.counters.datagrams_dropped += 1,
-            Ok(eliciting) => {
-                let request = match (eliciting, header.ack_now) {
+            Ok(seen) => {
+                let request = match (seen.eliciting, header.ack_now) {
                     (false, _) => AckRequest::No,
                     (true, false) => AckRequest::Some,
                     (true, true) => AckRequest::Now,
@@ -133,27 +163,27 @@ impl Connection {
         true
     }
 
-    /// Acts on every frame; tells whether one of them wants an acknowledgement.
+    /// Acts on every frame.
     fn on_frames(
         &mut self,
         now: Instant,
         from: SocketAddr,
         mut frames: Reader<'_>,
         in_order: bool,
-    ) -> Result<bool, Violation> {
-        let (mut eliciting, mut acked) = (false, false);
+    ) -> Result<Seen, Violation> {
+        let mut seen = Seen::default();
         while let Some(frame) = Frame::decode(&mut frames).map_err(Violation::Frame)? {
-            eliciting |= frame.is_ack_eliciting();
+            seen.eliciting |= frame.is_ack_eliciting();
             let is_ack = matches!(frame, Frame::Ack(_));
             // One describes the whole window: more of them would only cost time.
-            if is_ack && std::mem::replace(&mut acked, true) {
+            if is_ack && std::mem::replace(&mut seen.acked, true) {
                 return Err(Violation::Frame(DecodeError::Invalid("ack.repeated")));
             }
             if in_order || !matches!(frame, Frame::Chunk(_) | Frame::Repair(_)) {
                 self.on_frame(now, from, frame)?;
             }
         }
-        Ok(eliciting)
+        Ok(seen)
     }
 
     fn on_frame(
@@ -167,7 +197,6 @@ impl Connection {
             Frame::Ack(ack) => {
                 self.recovery.on_ack(now, &ack, &mut self.outcome)?;
                 self.path_mtu.on_ack(now, &ack);
-                self.settle(now);
             }
             Frame::Close { reason } => self.on_close(now, reason),
             Frame::MaxData { bytes } => self.credit = self.credit.max(bytes),

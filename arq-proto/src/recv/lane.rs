@@ -180,7 +180,7 @@ impl RecvLane {
         else {
             return Ok(Received::Dropped);
         };
-        match fill(slot, symbol, spare)? {
+        match fill(slot, symbol, now, spare)? {
             None => return Ok(Received::Duplicate),
             Some(recovered) => self.recovered += u64::from(recovered),
         }
@@ -359,10 +359,15 @@ impl RecvLane {
 }
 
 /// Puts a symbol into a slot; `None` when it brought nothing, else how many chunks were computed.
-fn fill(slot: &mut Slot, symbol: Symbol<'_>, spare: &mut Spare) -> Result<Option<u8>, Violation> {
+fn fill(
+    slot: &mut Slot,
+    symbol: Symbol<'_>,
+    now: Instant,
+    spare: &mut Spare,
+) -> Result<Option<u8>, Violation> {
     if let (Slot::Empty, Symbol::Source(chunk)) = (&slot, symbol) {
         if chunk.data.len() == chunk.message_bytes {
-            let mut message = spare.take(chunk.message_bytes);
+            let mut message = spare.take(now, chunk.message_bytes);
             message.extend_from_slice(chunk.data);
             *slot = Slot::Complete(message.freeze());
             return Ok(Some(0));
@@ -370,7 +375,7 @@ fn fill(slot: &mut Slot, symbol: Symbol<'_>, spare: &mut Spare) -> Result<Option
     }
     if matches!(slot, Slot::Empty) {
         let shape = symbol.shape();
-        let buffer = spare.take(buffer_bytes(shape));
+        let buffer = spare.take(now, buffer_bytes(shape));
         *slot = Slot::Partial(Box::new(Reassembly::within(buffer, shape)));
     }
     let Slot::Partial(reassembly) = slot else { return Ok(None) };

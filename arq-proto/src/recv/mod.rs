@@ -5,3 +5,5 @@
 pub(crate) mod lane;
 pub mod reassembly;
 pub(crate) mod spare;
+
+pub use spare::WORTH_RECYCLING_BYTES;

@@ -4,44 +4,57 @@
 //!
 //! An allocator gives the pages of a large message back to the system as soon as it is freed, and
 //! taking them again costs more than all that is copied into them. So the memory of messages that
-//! were read serves the next ones, as long as the connection is busy.
+//! were read serves the next ones, as long as there are any.
+
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 
+/// Bytes of a message whose memory is worth recycling: that of smaller ones allocators keep themselves.
+pub const WORTH_RECYCLING_BYTES: usize = 16 << 10;
+/// Buffers kept: as many large messages as arrive before the first is read.
+const MOST: usize = 16;
+/// Without a large message for so long, none is expected soon.
+const KEPT: Duration = Duration::from_secs(1);
+
 /// Memory in reserve.
 #[derive(Debug, Default)]
-pub(crate) struct Spare(Vec<BytesMut>);
+pub(crate) struct Spare {
+    buffers: Vec<BytesMut>,
+    /// When the last large message began.
+    wanted_at: Option<Instant>,
+}
 
 impl Spare {
-    /// Buffers kept: as many large messages as arrive before the first is read.
-    const MOST: usize = 16;
-    /// What is smaller, allocators keep themselves.
-    const WORTHWHILE_BYTES: usize = 16 << 10;
-
     /// An empty buffer with room for `bytes`.
-    pub(crate) fn take(&mut self, bytes: usize) -> BytesMut {
-        if bytes >= Self::WORTHWHILE_BYTES {
-            if let Some(at) = self.0.iter().position(|spare| spare.capacity() >= bytes) {
-                return self.0.swap_remove(at);
+    pub(crate) fn take(&mut self, now: Instant, bytes: usize) -> BytesMut {
+        if bytes >= WORTH_RECYCLING_BYTES {
+            self.wanted_at = Some(now);
+            if let Some(at) = self.buffers.iter().position(|spare| spare.capacity() >= bytes) {
+                return self.buffers.swap_remove(at);
             }
+            // All are too small: one makes room for what this message will leave behind.
+            self.buffers.pop();
         }
         BytesMut::with_capacity(bytes)
     }
 
     /// Keeps the memory of a message, unless somebody else still reads it.
     pub(crate) fn keep(&mut self, message: Bytes) {
-        if self.0.len() >= Self::MOST || message.len() < Self::WORTHWHILE_BYTES {
+        if self.buffers.len() >= MOST || message.len() < WORTH_RECYCLING_BYTES {
             return;
         }
         if let Ok(mut buffer) = message.try_into_mut() {
             buffer.clear();
-            self.0.push(buffer);
+            self.buffers.push(buffer);
         }
     }
 
-    /// Gives all back: nothing is to be expected soon.
-    pub(crate) fn release(&mut self) {
-        self.0 = Vec::new();
+    /// Gives all back, once it has not been of use for a while.
+    pub(crate) fn age(&mut self, now: Instant) {
+        if self.wanted_at.is_none_or(|at| at + KEPT < now) {
+            self.buffers = Vec::new();
+        }
     }
 }
 
@@ -49,16 +62,25 @@ impl Spare {
 mod tests {
     use super::*;
 
+    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+    fn t0() -> Instant {
+        Instant::now()
+    }
+
+    fn bytes(spare: &Spare) -> usize {
+        spare.buffers.iter().map(BytesMut::capacity).sum()
+    }
+
     #[test]
     fn a_message_that_was_read_lends_its_memory_to_the_next() {
-        let mut spare = Spare::default();
-        let mut buffer = spare.take(40_000);
+        let (mut spare, now) = (Spare::default(), t0());
+        let mut buffer = spare.take(now, 40_000);
         buffer.resize(40_000, 7);
         let memory = buffer.as_ptr();
         spare.keep(buffer.freeze());
-        let next = spare.take(30_000);
+        let next = spare.take(now, 30_000);
         assert_eq!((next.as_ptr(), next.len()), (memory, 0));
-        let other = spare.take(30_000);
+        let other = spare.take(now, 30_000);
         assert_ne!(other.as_ptr(), memory);
     }
 
@@ -69,13 +91,37 @@ mod tests {
         let read = message(40_000);
         spare.keep(read.clone());
         spare.keep(message(100));
-        assert!(spare.0.is_empty());
-        for _ in 0..2 * Spare::MOST {
+        assert_eq!(bytes(&spare), 0);
+        for _ in 0..2 * MOST {
             spare.keep(message(40_000));
         }
-        assert_eq!(spare.0.len(), Spare::MOST);
-        spare.release();
-        assert!(spare.0.is_empty());
+        assert_eq!(bytes(&spare), MOST * 40_000);
         drop(read);
+    }
+
+    #[test]
+    fn buffers_that_are_too_small_make_room() {
+        let (mut spare, now) = (Spare::default(), t0());
+        for _ in 0..MOST {
+            spare.keep(Bytes::from(vec![7; 20_000]));
+        }
+        for _ in 0..MOST {
+            let mut buffer = spare.take(now, 60_000);
+            buffer.resize(60_000, 7);
+            spare.keep(buffer.freeze());
+        }
+        assert!(spare.take(now, 60_000).capacity() >= 60_000);
+        assert!(bytes(&spare) > 0, "a large one was there");
+    }
+
+    #[test]
+    fn what_is_of_no_use_is_given_back() {
+        let (mut spare, now) = (Spare::default(), t0());
+        spare.take(now, 60_000);
+        spare.keep(Bytes::from(vec![7; 60_000]));
+        spare.age(now + KEPT);
+        assert_eq!(bytes(&spare), 60_000);
+        spare.age(now + 2 * KEPT);
+        assert_eq!(bytes(&spare), 0);
     }
 }

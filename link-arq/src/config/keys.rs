@@ -149,13 +149,14 @@ impl Key {
 
     /// The error for a value that does not fit.
     pub(super) fn bad(&self, value: &str) -> ConfigError {
-        let unit = self.value.unit();
-        let separator = if unit.is_empty() { "" } else { " " };
-        ConfigError::BadValue {
-            key: self.name.to_owned(),
-            value: value.to_owned(),
-            expected: format!("{}{separator}{unit}", self.value),
-        }
+        let expected = match self.value {
+            Value::Number { unit, min, max, or: None } => format!("{min}..={max} {unit}"),
+            Value::Number { unit, min, max, or: Some(word) } => {
+                format!("{min}..={max} {unit}, or {word}")
+            }
+            Value::Word(_) | Value::Text(_) => self.value.to_string(),
+        };
+        ConfigError::BadValue { key: self.name.to_owned(), value: value.to_owned(), expected }
     }
 }
 

@@ -91,7 +91,7 @@ fn values_outside_their_range_are_refused() {
         for bad in [min.checked_sub(1), max.checked_add(1)].into_iter().flatten() {
             let text = error(&format!("arq/localhost:7447#{}={bad}", key.name));
             let expected = format!("{}={bad}", key.name);
-            assert!(text.contains(&expected) && text.contains(&key.value.to_string()), "{text}");
+            assert!(text.contains(&expected) && text.contains(&format!("{min}..={max}")), "{text}");
         }
     }
 }
@@ -110,13 +110,13 @@ fn an_unknown_key_is_an_error_that_names_the_valid_ones() {
 #[test]
 fn a_bad_value_is_an_error_that_says_what_is_expected() {
     let text = error("arq/localhost:7447#mtu=100");
-    assert_eq!(text, "`mtu=100` is not valid: expected 576..=65507, auto bytes");
+    assert_eq!(text, "`mtu=100` is not valid: expected 576..=65507 bytes, or auto");
     let text = error("arq/localhost:7447#cc=vegas");
     assert_eq!(text, "`cc=vegas` is not valid: expected bbr, cubic, aimd, constant");
     let text = error("arq/localhost:7447#max_rate=10");
-    assert_eq!(text, "`max_rate=10` is not valid: expected 8000..=1000000000000, none bit/s");
+    assert_eq!(text, "`max_rate=10` is not valid: expected 8000..=1000000000000 bit/s, or none");
     let text = error("arq/localhost:7447#window=0");
-    assert_eq!(text, "`window=0` is not valid: expected 1..=1048576, none packets");
+    assert_eq!(text, "`window=0` is not valid: expected 1..=1048576 packets, or none");
     for bad in ["0", "101", "on", "-1"] {
         let text = error(&format!("arq/localhost:7447#fec={bad}"));
         assert_eq!(text, format!("`fec={bad}` is not valid: expected off, auto, 1..=100"));

@@ -17,7 +17,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use arq_proto::{Config, ConnectionError, ConnectionHandle, Event, LaneId, Stats, Transmit};
+use arq_proto::{
+    Config, ConnectionError, ConnectionHandle, Datagram, Event, LaneId, Stats, Transmit,
+    WORTH_RECYCLING_BYTES,
+};
 use bytes::Bytes;
 use thiserror::Error;
 use tokio::sync::mpsc::UnboundedSender;
@@ -84,6 +87,9 @@ impl ArqConnection {
 
     /// Takes back a message that was read, so that its memory serves the next one.
     pub fn recycle(&self, message: Bytes) {
+        if message.len() < WORTH_RECYCLING_BYTES {
+            return;
+        }
         let mut read = lock(&self.0.read);
         if read.len() < MOST_READ {
             read.push(message);
@@ -337,18 +343,11 @@ impl Inner {
         self.with_core(|state, now| {
             read.into_iter().for_each(|message| state.core.recycle(message));
             let State { core, local_ip, .. } = state;
-            let mut on_same_machine = false;
-            core.handle_datagrams(
-                now,
-                datagrams.map(|Received { from, to, datagram }| {
-                    *local_ip = to.or(*local_ip);
-                    on_same_machine |= to == Some(from.ip());
-                    (from, datagram)
-                }),
-            );
-            if on_same_machine {
-                core.on_same_machine();
-            }
+            let datagrams = datagrams.map(|Received { from, to, datagram }| {
+                *local_ip = to.or(*local_ip);
+                Datagram { from, to, bytes: datagram }
+            });
+            core.handle_datagrams(now, datagrams);
         });
     }
 

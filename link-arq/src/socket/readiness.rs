@@ -13,21 +13,37 @@ pub(super) use unix::Watched;
 #[cfg(unix)]
 mod unix {
     use std::{
+        future::Future,
         io,
         net::UdpSocket,
         os::fd::{AsFd, OwnedFd},
+        pin::Pin,
         sync::{Mutex, PoisonError},
         task::{ready, Context, Poll},
+        time::Duration,
     };
 
-    use tokio::io::{unix::AsyncFd, Interest};
+    use tokio::{
+        io::{unix::AsyncFd, Interest},
+        time::Sleep,
+    };
+
+    /// When to look for room, where the system has no descriptor left to watch it with.
+    const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
     /// A socket that the runtime watches.
     #[derive(Debug)]
     pub(in super::super) struct Watched {
         socket: AsyncFd<UdpSocket>,
-        /// The same socket once more, while it is full.
-        full: Mutex<Option<AsyncFd<OwnedFd>>>,
+        full: Mutex<Option<Full>>,
+    }
+
+    /// How room in a full socket is waited for.
+    #[derive(Debug)]
+    enum Full {
+        /// The same socket once more.
+        Watched(AsyncFd<OwnedFd>),
+        Asleep(Pin<Box<Sleep>>),
     }
 
     #[allow(
@@ -51,16 +67,26 @@ mod unix {
 
         pub(in super::super) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
             let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
-            let watched = match &mut *full {
-                Some(watched) => watched,
-                none => {
-                    let again = self.socket().as_fd().try_clone_to_owned()?;
-                    none.insert(AsyncFd::with_interest(again, Interest::WRITABLE)?)
+            let room = match full.get_or_insert_with(|| self.wait_for_room()) {
+                Full::Watched(again) => ready!(again.poll_write_ready(cx)).map(drop),
+                Full::Asleep(sleep) => {
+                    ready!(sleep.as_mut().poll(cx));
+                    Ok(())
                 }
             };
-            let room = ready!(watched.poll_write_ready(cx)).map(drop);
             *full = None;
             Poll::Ready(room)
+        }
+
+        fn wait_for_room(&self) -> Full {
+            let again = self.socket().as_fd().try_clone_to_owned();
+            match again.and_then(|again| AsyncFd::with_interest(again, Interest::WRITABLE)) {
+                Ok(again) => Full::Watched(again),
+                Err(error) => {
+                    tracing::debug!(%error, "a full socket cannot be watched");
+                    Full::Asleep(Box::pin(tokio::time::sleep(LOOK_AGAIN)))
+                }
+            }
         }
 
         /// `WouldBlock` also when the runtime knows of nothing to read.

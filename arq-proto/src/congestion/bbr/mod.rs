@@ -31,7 +31,7 @@ use phase::Phase;
 use reduction::Reductions;
 use rounds::{Round, Rounds};
 
-use super::{AckSample, Controller, LossCause, LossSample, SentSample};
+use super::{bytes_of, AckSample, Controller, LossCause, LossSample, SentSample};
 use crate::wire::BASE_MTU;
 
 const INITIAL_PACKETS: u64 = 32;
@@ -122,7 +122,9 @@ impl Bbr {
     fn bandwidth(&self) -> Option<u64> {
         let least = match self.phase {
             // What a new connection may send, before samples show more.
-            Phase::Startup { .. } => per_second(INITIAL_PACKETS * self.mtu, self.min_rtt.get()?),
+            Phase::Startup { .. } => {
+                per_second(bytes_of(INITIAL_PACKETS, self.mtu), self.min_rtt.get()?)
+            }
             _ => self.mtu,
         };
         Some(self.rate.get().unwrap_or(0).max(least))
@@ -355,15 +357,15 @@ impl Controller for Bbr {
     }
 
     fn window(&self) -> u64 {
-        let least = MIN_PACKETS * self.mtu;
+        let least = bytes_of(MIN_PACKETS, self.mtu);
         let window = match (self.phase, self.product()) {
             _ if self.silent => least,
-            (_, None) => INITIAL_PACKETS * self.mtu,
+            (_, None) => bytes_of(INITIAL_PACKETS, self.mtu),
             (Phase::ProbeRtt { .. }, Some(product)) => product / 2,
             (_, Some(product)) => {
                 let in_hosts = self.rate.get().map(|measured| bytes_at(measured, HOST_DELAY));
                 let window = Some(2 * product).max(self.queued_product()).max(in_hosts);
-                window.unwrap_or(0) + SPARE_PACKETS * self.mtu
+                window.unwrap_or(0) + bytes_of(SPARE_PACKETS, self.mtu)
             }
         };
         window.clamp(least, MAX_WINDOW_BYTES)
