@@ -58,6 +58,8 @@ pub(super) struct Draft {
     end: usize,
     contents: Contents,
     pub(super) eliciting: bool,
+    /// All its symbols are messages of one packet, sent for the first time.
+    brings_small_messages: bool,
 }
 
 impl Draft {
@@ -202,7 +204,14 @@ impl Connection {
         }
         .encode(out);
         let end = start + limit.saturating_sub(TAG_BYTES);
-        Some(Draft { start, frames: out.len(), end, contents: Contents::new(), eliciting: false })
+        Some(Draft {
+            start,
+            frames: out.len(),
+            end,
+            contents: Contents::new(),
+            eliciting: false,
+            brings_small_messages: false,
+        })
     }
 
     /// Chunks and repair symbols, until the packet is full.
@@ -222,8 +231,13 @@ impl Connection {
             }
             draft.put(out, &lane.frame(next, &mut self.scratch), Some(content));
             let parity = self.parity(id, next);
+            let is_first = draft.contents.len() == 1;
+            let is_whole = self.send_lanes[id.index()].is_one_chunk(next);
             let (sent, cost) = self.send_lanes[id.index()].on_sent(next, parity);
             self.credit_used += cost;
+            draft.brings_small_messages = is_whole
+                && matches!(sent, Sent::New(_))
+                && (is_first || draft.brings_small_messages);
             match sent {
                 Sent::New(bytes) => self.chunk_tuner.on_chunk(symbol, bytes),
                 Sent::Again => self.counters.chunks_retransmitted += 1,
@@ -321,6 +335,9 @@ impl Connection {
         let last = !more || !self.recovery.window_allows(self.path_mtu.size().into());
         if draft.eliciting && (probe || last) {
             DataHeader::set_ack_now(&mut out[draft.start..]);
+            if draft.brings_small_messages {
+                self.recovery.on_small_tail(now, number);
+            }
         }
         protection::seal(number, out, draft.start);
         bytes

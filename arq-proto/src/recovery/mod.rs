@@ -10,7 +10,10 @@ pub(crate) mod loss;
 pub(crate) mod pto;
 pub(crate) mod rtt;
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
 use estimate::LossEstimator;
 use loss::{LossDetector, Verdict};
@@ -30,6 +33,8 @@ use crate::{
 
 /// A reset that answers a packet further back than this is out of date.
 const RESET_MEMORY_PACKETS: u64 = 1 << 16;
+/// Small messages at a time that have a time-out of their own.
+const MAX_UNANSWERED: usize = 32;
 
 /// Packets that may leave after a probe time-out before an acknowledgement comes: all of the longest
 /// message, but not all of a large window. When the silence is a queue and not a loss, repeating
@@ -64,6 +69,10 @@ pub(crate) struct Recovery {
     path_from: PacketNumber,
     loss_deadline: Option<Instant>,
     newest_eliciting: Option<Instant>,
+    /// Packets of small messages that ended a flight, of which and of nothing later is heard yet.
+    unanswered: VecDeque<(PacketNumber, Instant)>,
+    /// When an acknowledgement last brought something new.
+    acked_at: Option<Instant>,
     pto_count: u32,
     /// Packets that may still leave before an acknowledgement comes, after a probe time-out.
     probe_budget: Option<u32>,
@@ -97,6 +106,8 @@ impl Recovery {
             path_from: PacketNumber(0),
             loss_deadline: None,
             newest_eliciting: None,
+            unanswered: VecDeque::new(),
+            acked_at: None,
             pto_count: 0,
             probe_budget: None,
             packets_lost: 0,
@@ -201,6 +212,15 @@ impl Recovery {
         self.prune(now);
     }
 
+    /// The packet was sent that ends a flight, with nothing but messages of one packet, for the first time:
+    /// to send it again costs less than to wait for what later packets tell.
+    pub(crate) fn on_small_tail(&mut self, now: Instant, number: PacketNumber) {
+        // Those beyond wait for later packets, or the last one's time-out.
+        if self.unanswered.len() < MAX_UNANSWERED {
+            self.unanswered.push_back((number, now));
+        }
+    }
+
     /// Anything authentic was received: the peer lives. Probing goes on until an acknowledgement
     /// comes: a peer that talks does not prove that it hears.
     pub(crate) fn on_heard(&mut self, now: Instant) {
@@ -224,7 +244,11 @@ impl Recovery {
             }
         }
         self.largest_acked = self.largest_acked.max(Some(ack.largest()));
+        while self.unanswered.front().is_some_and(|&(number, _)| number <= ack.largest()) {
+            self.unanswered.pop_front();
+        }
         if let Some((number, sent_at, app_limited)) = newly.largest {
+            self.acked_at = Some(now);
             self.pto_count = 0;
             self.probe_budget = None;
             let of_this_path = number >= self.path_from;
@@ -328,6 +352,10 @@ impl Recovery {
         enough: bool,
         out: &mut Outcome,
     ) {
+        if self.silence_deadline(reverse).is_some_and(|deadline| deadline > now) {
+            return self.repair_unanswered(now, out);
+        }
+        self.unanswered.clear();
         if enough && self.pto_count < ASKING_PROBES && !self.channel().is_bursty() {
             self.pto_count += 1;
             self.probe_due = true;
@@ -343,6 +371,22 @@ impl Recovery {
         if self.pto_count > pto::flat_count(self.loss.upper(), reverse) {
             self.controller.on_silence();
         }
+        self.prune(now);
+    }
+
+    /// Later packets are under way, whose acknowledgements will tell of everything else.
+    fn repair_unanswered(&mut self, now: Instant, out: &mut Outcome) {
+        let base = self.pto_base();
+        let mut lost = Vec::new();
+        while let Some(&(number, sent_at)) = self.unanswered.front() {
+            if sent_at + base > now {
+                break;
+            }
+            self.unanswered.pop_front();
+            let packet = self.ledger.get(number.0);
+            lost.extend(packet.filter(|sent| sent.fate == Fate::InFlight).map(|_| number.0));
+        }
+        self.declare_lost(now, &lost, LossCause::Timeout, out);
         self.prune(now);
     }
 
@@ -393,7 +437,17 @@ impl Recovery {
     }
 
     /// When the tail of the flight should be probed.
+    /// When the silence after the last packet, or the one after a small message, is long enough.
     pub(crate) fn pto_deadline(&self, reverse: Probability) -> Option<Instant> {
+        let silence = self.silence_deadline(reverse)?;
+        let small = self.unanswered.front().and_then(|&(_, sent_at)| {
+            // While acknowledgements come, later ones tell.
+            self.acked_at.max(Some(sent_at)).map(|from| from + self.pto_base())
+        });
+        Some(small.map_or(silence, |small| small.min(silence)))
+    }
+
+    fn silence_deadline(&self, reverse: Probability) -> Option<Instant> {
         if self.ledger.in_flight_packets() == 0 {
             return None;
         }
@@ -432,6 +486,7 @@ impl Recovery {
         self.loss = LossEstimator::default();
         self.controller.on_path_change();
         self.pto_count = 0;
+        self.unanswered.clear();
         self.probe_budget = None;
     }
 

@@ -211,6 +211,11 @@ impl SendLane {
         self.credit_used + cost <= self.credit && cost <= connection_credit
     }
 
+    /// Whether the symbol belongs to a message that one packet carries.
+    pub(crate) fn is_one_chunk(&self, at: SymbolRef) -> bool {
+        self.messages[self.offset(at.seq)].shape().chunk_count() == 1
+    }
+
     /// The frame of a symbol; a repair symbol is computed into `scratch`.
     pub(crate) fn frame<'a>(&'a self, at: SymbolRef, scratch: &'a mut Vec<u8>) -> Frame<'a> {
         let message = &self.messages[self.offset(at.seq)];

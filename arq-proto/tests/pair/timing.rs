@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use arq_proto::TimerKind;
-use arq_sim::{Datagram, Flow, Forged, Pair, Scenario, Verdict};
+use arq_sim::{Datagram, Flow, Forged, Loss, Pair, Scenario, Verdict, WireConfig};
 
-use crate::common::{lossy, run_seeds, MS, SEC};
+use crate::common::{lossy, run_seeds, seeds, MS, SEC};
 
 /// Takes away the `nth` datagram (from 0) of a message, after others have shown how long a round
 /// trip takes.
@@ -106,4 +106,36 @@ fn a_round_trip_estimate_is_right() {
             assert!((0.02..0.35).contains(&loss), "{loss}");
         }
     }
+}
+
+/// What leaves meanwhile does not make a lost beacon wait for *its* acknowledgements.
+// ARQ-PTO-7
+#[test]
+fn a_small_message_is_repaired_as_soon_beside_large_ones_as_alone() {
+    let beacons = Flow::reliable(1, 300, 300).every(20 * MS);
+    let images = Flow::reliable(5, 50_000, 240).every(25 * MS);
+    let latencies = |flows: &[Flow]| {
+        let mut all = Vec::new();
+        let (mut sent, mut ptos) = (0, 0);
+        for seed in seeds(10) {
+            let wire = WireConfig { loss: Loss::Random(0.10), ..WireConfig::with_delay(5 * MS) };
+            let scenario = Scenario::new(seed).wire(wire).client_sends(flows.to_vec());
+            let mut pair = Pair::new(&scenario);
+            pair.run_to_delivery(60 * SEC).unwrap_or_else(|halt| panic!("seed {seed}: {halt}"));
+            all.extend_from_slice(&pair.server_side().app.inbox(beacons.lane).latencies);
+            let stats = pair.client_side().connection().stats();
+            sent += stats.chunks_retransmitted;
+            ptos += stats.ptos;
+        }
+        all.sort_unstable();
+        println!(
+            "{} beacons: p99 {:?}, {sent} chunks again, {ptos} PTOs",
+            all.len(),
+            all[all.len() * 99 / 100]
+        );
+        all[all.len() * 99 / 100]
+    };
+    let alone = latencies(&[beacons.clone()]);
+    let beside = latencies(&[beacons.clone(), images.clone()]);
+    assert!(alone <= 16 * MS && beside <= alone.mul_f64(1.2), "{beside:?} beside, {alone:?} alone");
 }
