@@ -135,7 +135,7 @@ fn a_small_message_is_repaired_as_soon_beside_large_ones_as_alone() {
         );
         all[all.len() * 99 / 100]
     };
-    let alone = latencies(&[beacons.clone()]);
+    let alone = latencies(std::slice::from_ref(&beacons));
     let beside = latencies(&[beacons.clone(), images.clone()]);
     assert!(alone <= 16 * MS && beside <= alone.mul_f64(1.2), "{beside:?} beside, {alone:?} alone");
 }
