@@ -125,14 +125,14 @@ def publish(ground: Ground, key: str, payload: str) -> str:
 def messages() -> str:
     """A publisher and a subscriber that reach the router by arq/ alone."""
     with Ground() as ground:
-        ground.healthy_router(ZENOHD, options=("--network-alias", "router"))
+        ground.healthy_router(ZENOHD)
         return exchange(ground)
 
 
 def messages_over_loss() -> str:
     """The same while the router loses packets; the counts show that packets were lost, the messages that none was."""
     with Ground() as ground:
-        router = ground.healthy_router(ZENOHD, options=("--network-alias", "router"))
+        router = ground.healthy_router(ZENOHD)
         lossy = ground.start("lossy", LOSSY, str(LOSS_PERCENT), options=NET_ADMIN, beside=router)
         await_lines(lossy, "packets that enter are dropped", 1)
         received = exchange(ground, publications=20)

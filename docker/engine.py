@@ -121,6 +121,7 @@ class Ground:
         return name
 
     def healthy_router(self, image: str, *arguments: str, options: tuple[str, ...] = ()) -> str:
+        options = ("--network-alias", "router", *options)
         router = self.start("router", image, *arguments, options=options)
         await_that(lambda: inspect("container", router)["State"]["Health"]["Status"] == "healthy", router, "is healthy")
         return router
