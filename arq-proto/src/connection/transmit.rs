@@ -58,7 +58,7 @@ pub(super) struct Draft {
     end: usize,
     contents: Contents,
     pub(super) eliciting: bool,
-    /// All its symbols are messages of one packet, sent for the first time.
+    /// All its symbols are small messages, sent for the first time.
     brings_small_messages: bool,
 }
 
@@ -232,10 +232,10 @@ impl Connection {
             draft.put(out, &lane.frame(next, &mut self.scratch), Some(content));
             let parity = self.parity(id, next);
             let is_first = draft.contents.len() == 1;
-            let is_whole = self.send_lanes[id.index()].is_one_chunk(next);
+            let is_small = self.send_lanes[id.index()].is_small_message(next);
             let (sent, cost) = self.send_lanes[id.index()].on_sent(next, parity);
             self.credit_used += cost;
-            draft.brings_small_messages = is_whole
+            draft.brings_small_messages = is_small
                 && matches!(sent, Sent::New(_))
                 && (is_first || draft.brings_small_messages);
             match sent {

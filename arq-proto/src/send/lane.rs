@@ -18,7 +18,7 @@ use crate::{
     units::{LaneId, MessageSeq, Probability, Reliability},
     wire::{
         frame::{Frame, RepairFrame, Shape},
-        LANE_MESSAGE_WINDOW,
+        BASE_MTU, LANE_MESSAGE_WINDOW,
     },
 };
 
@@ -211,9 +211,10 @@ impl SendLane {
         self.credit_used + cost <= self.credit && cost <= connection_credit
     }
 
-    /// Whether the symbol belongs to a message that one packet carries.
-    pub(crate) fn is_one_chunk(&self, at: SymbolRef) -> bool {
-        self.messages[self.offset(at.seq)].shape().chunk_count() == 1
+    /// Whether the symbol is all of a message, and small enough for any path.
+    pub(crate) fn is_small_message(&self, at: SymbolRef) -> bool {
+        let shape = self.messages[self.offset(at.seq)].shape();
+        shape.chunk_count() == 1 && shape.message_bytes <= usize::from(BASE_MTU)
     }
 
     /// The frame of a symbol; a repair symbol is computed into `scratch`.
