@@ -25,7 +25,7 @@ use bytes::Bytes;
 use thiserror::Error;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{endpoint::Shared, lanes::LaneWaiters, lock, now};
+use super::{buffers, endpoint::Shared, lanes::LaneWaiters, lock, now};
 use crate::socket::{is_too_long, Received, Segments};
 
 /// Batches that a task of the application sends before it leaves the rest to the driver.
@@ -532,7 +532,7 @@ impl Inner {
     ) {
         let mut buffer = match &mut unsent {
             Some(unsent) => std::mem::take(&mut unsent.bytes),
-            None => endpoint.buffers.take(),
+            None => buffers::take(),
         };
         for _ in 0..batches {
             let next = match unsent.take() {
@@ -540,7 +540,7 @@ impl Inner {
                 None => self.next_transmit(endpoint, &mut buffer),
             };
             let Some((transmit, source)) = next else {
-                endpoint.buffers.give_back(buffer);
+                buffers::give_back(buffer);
                 return;
             };
             let segments = Segments {
@@ -566,7 +566,7 @@ impl Inner {
                 }
             }
         }
-        endpoint.buffers.give_back(buffer);
+        buffers::give_back(buffer);
         self.park(None);
         endpoint.serve_later(self.clone());
     }

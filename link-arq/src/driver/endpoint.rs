@@ -95,7 +95,6 @@ impl ArqEndpoint {
             deadlines: Deadlines::new(virtual_time)?,
             queues: Mutex::default(),
             wake: Notify::new(),
-            buffers: Buffers::default(),
         });
         let (report, progress) = watch::channel(Progress::InUse);
         runtime.spawn(super::run(shared.clone(), report));
@@ -175,7 +174,6 @@ pub(super) struct Shared {
     pub(super) socket: Box<dyn DatagramSocket>,
     pub(super) deadlines: Deadlines,
     pub(super) wake: Notify,
-    pub(super) buffers: Buffers,
     queues: Mutex<Queues>,
     registry: Mutex<Registry>,
 }
@@ -335,24 +333,5 @@ impl<'a> Sorted<'a> {
     /// The datagrams of one connection, in order of arrival.
     pub(super) fn of(&self, slot: usize) -> impl Iterator<Item = Received<'a>> + '_ {
         self.datagrams.iter().filter(move |(at, _)| *at == slot).map(|(_, received)| *received)
-    }
-}
-
-/// Send buffers in reserve: as many as tasks send at once, not one per connection.
-#[derive(Default)]
-pub(super) struct Buffers(Mutex<Vec<Vec<u8>>>);
-
-impl Buffers {
-    const RESERVE: usize = 4;
-
-    pub(super) fn take(&self) -> Vec<u8> {
-        lock(&self.0).pop().unwrap_or_default()
-    }
-
-    pub(super) fn give_back(&self, buffer: Vec<u8>) {
-        let mut reserve = lock(&self.0);
-        if reserve.len() < Self::RESERVE {
-            reserve.push(buffer);
-        }
     }
 }

@@ -7,6 +7,7 @@
 //! `await` or a system call that could wait; each turn does a bounded amount of work for each
 //! connection, so a busy one does not starve the others.
 
+mod buffers;
 mod connection;
 mod endpoint;
 mod lanes;
