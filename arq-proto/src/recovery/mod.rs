@@ -345,6 +345,9 @@ impl Recovery {
     ///
     /// `enough`: so much is in flight that an answer is lost, rather than all of it. Then the first
     /// probes just ask, unless losses come in bursts.
+    ///
+    /// While the answer to later packets may still come, only small messages are repaired, and nothing is
+    /// probed.
     pub(crate) fn on_pto(
         &mut self,
         now: Instant,
