@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use arq_proto::{config::MIN_WINDOW_BYTES, LaneId, TimerKind, Transmit, MAX_MESSAGE_BYTES};
+use arq_proto::{config::MIN_WINDOW_BYTES, LaneId, Stats, TimerKind, Transmit, MAX_MESSAGE_BYTES};
 
 use crate::{host::Conn, Clock};
 
@@ -15,8 +15,6 @@ use crate::{host::Conn, Clock};
 const QUIET_TIMERS_PER_SECOND: u64 = 1_000;
 /// And for each datagram sent or received in that second.
 const TIMERS_PER_DATAGRAM: u64 = 4;
-/// What a transmission may hold beside chunks.
-const CONTROL_BYTES: u64 = 256;
 /// How often in a row timers may fire at the very same instant.
 const TIMERS_PER_INSTANT: u32 = 4;
 
@@ -61,33 +59,50 @@ fn bounded(what: &str, value: u64, bound: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Bytes in flight before a transmission.
+/// A connection before a transmission: what is in flight, and what shows later that chunks left.
 pub(crate) struct InFlight {
     bytes: u64,
+    queued_bytes: u64,
+    repairs: u64,
 }
 
 impl InFlight {
     pub(crate) fn of(conn: &Conn) -> Self {
-        Self { bytes: conn.connection.stats().in_flight_bytes }
+        let stats = conn.connection.stats();
+        Self {
+            bytes: stats.in_flight_bytes,
+            queued_bytes: stats.queued_bytes,
+            repairs: repairs(&stats),
+        }
     }
 
-    /// A transmission may fill the window. Beyond it there may be pings and credit, and after a
-    /// probe time-out one full packet (RFC 9002 §7.5).
+    /// Chunks leave while the window has room. Beyond it there may be one packet of pings and credit,
+    /// with as much of an acknowledgement as it holds, and after a probe time-out one packet of chunks
+    /// (RFC 9002 §7.5).
     pub(crate) fn check_after(&self, conn: &mut Conn) -> Result<(), String> {
         let stats = conn.connection.stats();
         let probed = stats.ptos != std::mem::replace(&mut conn.ptos_seen, stats.ptos);
         // An empty window takes one packet, whatever its size.
-        let mtu = u64::from(conn.config.usual_mtu());
-        let probe = if probed || self.bytes == 0 { mtu } else { 0 };
-        let bound = stats.window_bytes.max(self.bytes) + CONTROL_BYTES + probe;
-        if stats.in_flight_bytes > bound {
+        let one_beyond = probed || self.bytes == 0;
+        let chunks = stats.queued_bytes < self.queued_bytes || repairs(&stats) > self.repairs;
+        let packet = u64::from(conn.config.usual_mtu());
+        let beyond = packet * (1 + u64::from(one_beyond));
+        let had_room = self.bytes < stats.window_bytes || one_beyond || !chunks;
+        if !had_room || stats.in_flight_bytes > stats.window_bytes.max(self.bytes) + beyond {
             return Err(format!(
-                "{} bytes in flight after {}, where the window is {}",
-                stats.in_flight_bytes, self.bytes, stats.window_bytes
+                "{} bytes in flight after {}, {}, where the window is {}",
+                stats.in_flight_bytes,
+                self.bytes,
+                if chunks { "with chunks" } else { "without chunks" },
+                stats.window_bytes
             ));
         }
         Ok(())
     }
+}
+
+fn repairs(stats: &Stats) -> u64 {
+    stats.chunks_retransmitted + stats.repair_symbols_sent
 }
 
 /// A transmission must be what it says.
