@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! The application's handle of a connection: its verbs, and what it can wait for.
+
+use std::{
+    fmt,
+    future::poll_fn,
+    net::SocketAddr,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use arq_proto::{ConnectionError, LaneId, Stats, WORTH_RECYCLING_BYTES};
+use bytes::Bytes;
+use thiserror::Error;
+
+use super::{bit, outbox::CALLER_BATCHES, Inner, Phase, State};
+use crate::driver::lock;
+
+/// Messages kept for their memory until the next datagrams come.
+const MOST_READ: usize = 16;
+
+/// A connection to a peer. Dropping it closes it, after what was sent is delivered or the linger
+/// time is over.
+pub struct ArqConnection(pub(super) Arc<Inner>);
+
+/// Why a message was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SendError {
+    /// The connection has ended.
+    #[error(transparent)]
+    Closed(ConnectionError),
+    /// The message is longer than any may be.
+    #[error("a message of {len} bytes, at most {max} are possible")]
+    TooLarge {
+        /// Its length.
+        len: usize,
+        /// The greatest length.
+        max: usize,
+    },
+    /// The message has no bytes.
+    #[error("a message without bytes")]
+    Empty,
+}
+
+impl ArqConnection {
+    /// Hands `message` to `lane`, and waits while the lane is full. When the future is dropped
+    /// before it is ready, nothing of the message was taken.
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    pub async fn send(&self, lane: LaneId, message: &[u8]) -> Result<(), SendError> {
+        let message = Bytes::copy_from_slice(message);
+        let send = poll_fn(|cx| self.0.poll_send(cx, lane, &message));
+        tokio::task::coop::cooperative(send).await
+    }
+
+    /// Waits for the next whole message of `lane`. When the future is dropped before it is ready,
+    /// no message is lost.
+    ///
+    /// # Errors
+    /// Why the connection ended, after everything that had arrived was read.
+    pub async fn recv(&self, lane: LaneId) -> Result<Bytes, ConnectionError> {
+        let receive = poll_fn(|cx| self.0.poll_recv(cx, lane));
+        tokio::task::coop::cooperative(receive).await
+    }
+
+    /// Takes back a message that was read, so that its memory serves the next one.
+    pub fn recycle(&self, message: Bytes) {
+        if message.len() < WORTH_RECYCLING_BYTES {
+            return;
+        }
+        let mut read = lock(&self.0.read);
+        if read.len() < MOST_READ {
+            read.push(message);
+        }
+    }
+
+    /// Delivers what was sent, as far as the linger time allows, closes, and lets the peer know,
+    /// for at most as long again.
+    pub async fn finish(&self) {
+        self.0.finish();
+        self.closed().await;
+        let drained = self.lifecycle(|state| state.retired.then_some(()));
+        let _ = tokio::time::timeout(self.0.linger, drained).await;
+    }
+
+    /// Tells the peer `reason` and forgets what is not delivered.
+    pub fn close(&self, reason: &str) {
+        self.0.with_core(|state, now| state.core.close(now, reason));
+        self.0.transmit(CALLER_BATCHES);
+    }
+
+    /// Waits for the end of the connection, and says why it came.
+    pub async fn closed(&self) -> ConnectionError {
+        self.lifecycle(|state| match &state.phase {
+            Phase::Closed(reason) => Some(reason.clone()),
+            Phase::Opening | Phase::Established => None,
+        })
+        .await
+    }
+
+    /// Waits for the handshake.
+    pub(in crate::driver) async fn established(&self) -> Result<(), ConnectionError> {
+        self.lifecycle(|state| match &state.phase {
+            Phase::Closed(reason) => Some(Err(reason.clone())),
+            Phase::Established => Some(Ok(())),
+            Phase::Opening => None,
+        })
+        .await
+    }
+
+    /// Waits until everything that was sent has arrived, for the linger time at most.
+    pub async fn delivered(&self) {
+        let delivered = self.progress(|state| {
+            matches!(state.phase, Phase::Closed(_)) || state.core.stats().send_buffer_bytes == 0
+        });
+        let _ = tokio::time::timeout(self.0.linger, delivered).await;
+    }
+
+    /// The caller reads no more from `lane`: waits until everything that has arrived on the others
+    /// that are read is read, for the idle time-out at most.
+    pub async fn consumed_beside(&self, lane: LaneId) {
+        lock(&self.0.state).read &= !bit(lane);
+        let consumed = self.progress(|state| state.readable & state.read == 0);
+        let _ = tokio::time::timeout(self.0.idle_timeout, consumed).await;
+    }
+
+    /// Waits until the peer is heard, and half a second passes between two such signs of life at
+    /// least. Pending for ever once the connection has ended.
+    pub async fn life_sign(&self) {
+        let mut seen = None;
+        poll_fn(|cx| {
+            let mut state = lock(&self.0.state);
+            if *seen.get_or_insert(state.life_sign_at) != state.life_sign_at {
+                return Poll::Ready(());
+            }
+            state.waiters.wait_life_sign(cx);
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Waits for a step in the connection's life.
+    async fn lifecycle<T>(&self, reached: impl Fn(&State) -> Option<T>) -> T {
+        poll_fn(|cx| {
+            let mut state = lock(&self.0.state);
+            if let Some(result) = reached(&state) {
+                return Poll::Ready(result);
+            }
+            state.waiters.wait_lifecycle(cx);
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Waits for something that no event tells of: looks at every change.
+    async fn progress(&self, reached: impl Fn(&State) -> bool) {
+        poll_fn(|cx| {
+            let mut state = lock(&self.0.state);
+            if reached(&state) {
+                return Poll::Ready(());
+            }
+            state.waiters.wait_progress(cx);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// What the peer put into its `app_params`.
+    #[must_use]
+    pub fn peer_app_params(&self) -> Bytes {
+        Bytes::copy_from_slice(lock(&self.0.state).core.peer_app_params())
+    }
+
+    /// What the connection has done so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        lock(&self.0.state).core.stats()
+    }
+
+    /// The peer's address, which may change in a connection's life.
+    #[must_use]
+    pub fn remote(&self) -> SocketAddr {
+        lock(&self.0.state).core.remote()
+    }
+
+    /// The local address that the peer sends to, as far as the platform tells.
+    #[must_use]
+    pub fn local(&self) -> SocketAddr {
+        let ip = lock(&self.0.state).local_ip.unwrap_or_else(|| self.0.bound.ip());
+        SocketAddr::new(ip, self.0.bound.port())
+    }
+}
+
+impl Drop for ArqConnection {
+    fn drop(&mut self) {
+        self.0.finish();
+    }
+}
+
+impl fmt::Debug for ArqConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ArqConnection")
+            .field("local", &self.local())
+            .field("remote", &self.remote())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    fn finish(self: &Arc<Self>) {
+        self.with_core(|state, now| state.core.finish(now));
+        self.transmit(CALLER_BATCHES);
+    }
+
+    fn poll_send(
+        self: &Arc<Self>,
+        cx: &mut Context<'_>,
+        lane: LaneId,
+        message: &Bytes,
+    ) -> Poll<Result<(), SendError>> {
+        let taken =
+            self.with_core(|state, now| match state.core.send(now, lane, message.clone()) {
+                Ok(()) => Poll::Ready(Ok(())),
+                Err(arq_proto::SendError::Blocked) => {
+                    state.waiters.wait_writable(lane, cx);
+                    Poll::Pending
+                }
+                Err(arq_proto::SendError::TooLarge { len, max }) => {
+                    Poll::Ready(Err(SendError::TooLarge { len, max }))
+                }
+                Err(arq_proto::SendError::Empty) => Poll::Ready(Err(SendError::Empty)),
+                Err(arq_proto::SendError::Closed) => {
+                    Poll::Ready(Err(SendError::Closed(state.reason())))
+                }
+            });
+        if matches!(taken, Poll::Ready(Ok(()))) {
+            self.transmit(CALLER_BATCHES);
+        }
+        taken
+    }
+
+    fn poll_recv(
+        self: &Arc<Self>,
+        cx: &mut Context<'_>,
+        lane: LaneId,
+    ) -> Poll<Result<Bytes, ConnectionError>> {
+        let received = self.with_core(|state, now| {
+            state.read |= bit(lane);
+            if let Some(message) = state.core.recv(now, lane) {
+                return Poll::Ready(Ok(message));
+            }
+            state.readable &= !bit(lane);
+            if let Phase::Closed(reason) = &state.phase {
+                return Poll::Ready(Err(reason.clone()));
+            }
+            state.waiters.wait_readable(lane, cx);
+            Poll::Pending
+        });
+        if matches!(received, Poll::Ready(Ok(_))) {
+            // Reading may have made room that the peer should know of.
+            self.transmit(CALLER_BATCHES);
+        }
+        received
+    }
+}

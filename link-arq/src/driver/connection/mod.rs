@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! One connection: the state machine behind a short lock, shared by the driver and the application.
+//!
+//! Whoever changes the state machine, be it the driver or a task of the application, also sends
+//! what follows from that, so a message leaves without a detour through another task. Packets of a
+//! connection must leave in the order of their numbers, or the peer takes them for lost: therefore
+//! one task at a time is its sender ([`outbox`]), and those that come meanwhile leave their work to it.
+
+mod handle;
+mod outbox;
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, Weak},
+    task::Waker,
+    time::{Duration, Instant},
+};
+
+use arq_proto::{Config, ConnectionError, ConnectionHandle, Datagram, Event, LaneId};
+use bytes::Bytes;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::{endpoint::Shared, lanes::LaneWaiters, lock, now};
+use crate::socket::Received;
+use outbox::Outbox;
+
+pub use handle::{ArqConnection, SendError};
+pub(super) use outbox::DRIVER_BATCHES;
+
+/// Who waits for a sign of life of the peer hears of one at most this often, however busy the
+/// connection is.
+const LIFE_SIGN_INTERVAL: Duration = Duration::from_millis(500);
+
+/// What the driver and the application share of a connection.
+pub(super) struct Inner {
+    handle: ConnectionHandle,
+    /// Weak, so that the socket closes with its driver and not with the last forgotten handle.
+    endpoint: Weak<Shared>,
+    bound: SocketAddr,
+    linger: Duration,
+    idle_timeout: Duration,
+    /// Messages that were read: their memory serves the next ones.
+    read: Mutex<Vec<Bytes>>,
+    state: Mutex<State>,
+}
+
+struct State {
+    core: arq_proto::Connection,
+    phase: Phase,
+    waiters: LaneWaiters,
+    /// Lanes that may hold a message, by [`bit`].
+    readable: u16,
+    /// Lanes that somebody reads, by [`bit`]: not all of them before the application is set up.
+    read: u16,
+    outbox: Outbox,
+    /// The deadline in the endpoint's index.
+    armed: Option<Instant>,
+    /// The local address of the latest datagram: answers leave from it.
+    local_ip: Option<IpAddr>,
+    /// The latest sign of life of the peer that those who wait for one were told of.
+    life_sign_at: Option<Instant>,
+    /// Where to hand an accepted connection once its handshake is done.
+    offer: Option<UnboundedSender<ArqConnection>>,
+    retired: bool,
+}
+
+enum Phase {
+    Opening,
+    Established,
+    Closed(ConnectionError),
+}
+
+/// What is left to do once the lock is gone.
+#[derive(Default)]
+struct Aftermath {
+    wake: Vec<Waker>,
+    offer: Option<UnboundedSender<ArqConnection>>,
+    retire: bool,
+}
+
+impl Inner {
+    pub(super) fn new(
+        endpoint: &Arc<Shared>,
+        handle: ConnectionHandle,
+        core: arq_proto::Connection,
+        config: &Config,
+        offer: Option<UnboundedSender<ArqConnection>>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            handle,
+            endpoint: Arc::downgrade(endpoint),
+            bound: endpoint.local_addr(),
+            linger: config.linger,
+            idle_timeout: config.idle_timeout,
+            read: Mutex::default(),
+            state: Mutex::new(State {
+                core,
+                phase: Phase::Opening,
+                waiters: LaneWaiters::default(),
+                readable: 0,
+                read: 0,
+                outbox: Outbox::Idle,
+                armed: None,
+                local_ip: None,
+                life_sign_at: None,
+                offer,
+                retired: false,
+            }),
+        })
+    }
+
+    pub(super) fn handle(&self) -> ConnectionHandle {
+        self.handle
+    }
+
+    /// The application's handle. There is one.
+    pub(super) fn into_handle(self: Arc<Self>) -> ArqConnection {
+        ArqConnection(self)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(lock(&self.state).phase, Phase::Closed(_))
+    }
+
+    pub(super) fn handle_datagrams<'a>(
+        self: &Arc<Self>,
+        datagrams: impl Iterator<Item = Received<'a>>,
+    ) {
+        let read = std::mem::take(&mut *lock(&self.read));
+        self.with_core(|state, now| {
+            read.into_iter().for_each(|message| state.core.recycle(message));
+            let State { core, local_ip, .. } = state;
+            let datagrams = datagrams.map(|Received { from, to, datagram }| {
+                *local_ip = to.or(*local_ip);
+                Datagram { from, to, bytes: datagram }
+            });
+            core.handle_datagrams(now, datagrams);
+        });
+    }
+
+    pub(super) fn handle_timeout(self: &Arc<Self>) {
+        self.with_core(|state, now| {
+            // The index has already forgotten this one.
+            state.armed = state.armed.filter(|armed| *armed > now);
+            state.core.handle_timeout(now);
+        });
+    }
+
+    /// Replaced by a newer connection of the same peer, which hears nothing of this.
+    pub(super) fn replaced_from(self: &Arc<Self>, address: SocketAddr) {
+        self.with_core(|state, now| state.core.replaced_from(now, address));
+    }
+
+    /// Nobody accepts any more: forgets a peer whose handshake is not done.
+    pub(super) fn abandon_unaccepted(self: &Arc<Self>) {
+        let unaccepted = lock(&self.state).offer.is_some();
+        if unaccepted {
+            self.with_core(|state, now| state.core.abandon(now));
+        }
+    }
+
+    /// The driver ends: nobody will send or receive for this connection any more.
+    pub(super) fn driver_gone(self: &Arc<Self>) {
+        self.with_core(|state, now| state.core.close(now, "the driver stopped"));
+    }
+
+    /// Changes the state machine and does all that follows, but for sending.
+    fn with_core<R>(self: &Arc<Self>, change: impl FnOnce(&mut State, Instant) -> R) -> R {
+        let mut aftermath = Aftermath::default();
+        let result = {
+            let mut state = lock(&self.state);
+            let result = change(&mut state, now());
+            self.settle(&mut state, &mut aftermath);
+            result
+        };
+        self.follow_up(aftermath);
+        result
+    }
+
+    /// Brings the shell's view up to date with the state machine.
+    fn settle(&self, state: &mut State, aftermath: &mut Aftermath) {
+        while let Some(event) = state.core.poll_event() {
+            state.waiters.collect(&event, &mut aftermath.wake);
+            match event {
+                Event::Connected => {
+                    tracing::debug!(handle = ?self.handle, remote = %state.core.remote(), "connected");
+                    state.phase = Phase::Established;
+                    aftermath.offer = state.offer.take();
+                }
+                Event::Closed(reason) => {
+                    tracing::debug!(handle = ?self.handle, %reason, "closed");
+                    state.phase = Phase::Closed(reason);
+                    state.offer = None;
+                }
+                Event::Readable(lane) => state.readable |= bit(lane),
+                Event::Writable(_) => {}
+            }
+        }
+        state.note_life_sign(&mut aftermath.wake);
+        state.waiters.collect_progress(&mut aftermath.wake);
+        let drained = state.core.is_drained();
+        let deadline = if drained { None } else { state.core.poll_timeout().map(|(at, _)| at) };
+        if deadline != state.armed {
+            if let Some(endpoint) = self.endpoint.upgrade() {
+                endpoint.deadlines.change(self.handle, state.armed, deadline);
+            }
+            state.armed = deadline;
+        }
+        if drained && !state.retired {
+            state.retired = true;
+            aftermath.retire = true;
+            state.waiters.collect_lifecycle(&mut aftermath.wake);
+        }
+    }
+
+    fn follow_up(self: &Arc<Self>, aftermath: Aftermath) {
+        aftermath.wake.into_iter().for_each(Waker::wake);
+        if let Some(offer) = aftermath.offer {
+            // Nobody accepts any more: the handle is dropped and the connection closes.
+            drop(offer.send(ArqConnection(self.clone())));
+        }
+        if aftermath.retire {
+            if let Some(endpoint) = self.endpoint.upgrade() {
+                endpoint.retire(self.handle);
+            }
+        }
+    }
+}
+
+const fn bit(lane: LaneId) -> u16 {
+    1 << lane.index()
+}
+
+impl State {
+    fn note_life_sign(&mut self, wake: &mut Vec<Waker>) {
+        let heard_at = self.core.heard_at();
+        if self.life_sign_at.is_none_or(|told| heard_at >= told + LIFE_SIGN_INTERVAL) {
+            self.life_sign_at = Some(heard_at);
+            self.waiters.collect_life_sign(wake);
+        }
+    }
+
+    fn reason(&self) -> ConnectionError {
+        match &self.phase {
+            Phase::Closed(reason) => reason.clone(),
+            Phase::Opening | Phase::Established => {
+                self.core.close_reason().cloned().unwrap_or(ConnectionError::LocallyClosed)
+            }
+        }
+    }
+}

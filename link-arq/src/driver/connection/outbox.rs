@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Who sends for a connection: packets leave in the order of their numbers, and system calls are made
+//! without the connection's lock.
+
+use std::{net::IpAddr, sync::Arc};
+
+use arq_proto::Transmit;
+
+use super::Inner;
+use crate::{
+    driver::{buffers, endpoint::Shared, lock},
+    socket::{is_too_long, Segments},
+};
+
+/// Batches that a task of the application sends before it leaves the rest to the driver.
+pub(super) const CALLER_BATCHES: usize = 4;
+/// Batches that the driver sends for one connection before it serves the next.
+pub(in crate::driver) const DRIVER_BATCHES: usize = 8;
+/// The kernel takes no more than an IP packet's length in one segmented call.
+const MAX_OFFLOAD_BYTES: usize = 65_000;
+
+/// Who sends for the connection.
+pub(super) enum Outbox {
+    /// Nobody: the next who changes something.
+    Idle,
+    /// A task, right now.
+    Sending,
+    /// The driver, at its next turn or when the socket has room again for what it refused.
+    Parked(Option<Unsent>),
+}
+
+pub(super) struct Unsent {
+    bytes: Vec<u8>,
+    transmit: Transmit,
+    source: Option<IpAddr>,
+}
+
+impl Inner {
+    /// Sends what may be sent, at most `batches` of it, unless another task is at it.
+    pub(in crate::driver) fn transmit(self: &Arc<Self>, batches: usize) {
+        {
+            let mut state = lock(&self.state);
+            if !matches!(state.outbox, Outbox::Idle) {
+                return;
+            }
+            state.outbox = Outbox::Sending;
+        }
+        let Some(endpoint) = self.endpoint.upgrade() else { return };
+        self.send_batches(&endpoint, None, batches);
+    }
+
+    /// The driver's part: goes on where a task stopped.
+    pub(in crate::driver) fn resume(self: &Arc<Self>, endpoint: &Arc<Shared>) {
+        let unsent = {
+            let mut state = lock(&self.state);
+            match std::mem::replace(&mut state.outbox, Outbox::Sending) {
+                Outbox::Parked(unsent) => unsent,
+                other @ (Outbox::Idle | Outbox::Sending) => {
+                    state.outbox = other;
+                    return;
+                }
+            }
+        };
+        self.send_batches(endpoint, unsent, DRIVER_BATCHES);
+    }
+
+    /// The caller has made itself the sender.
+    fn send_batches(
+        self: &Arc<Self>,
+        endpoint: &Arc<Shared>,
+        mut unsent: Option<Unsent>,
+        batches: usize,
+    ) {
+        let mut buffer = match &mut unsent {
+            Some(unsent) => std::mem::take(&mut unsent.bytes),
+            None => buffers::take(),
+        };
+        for _ in 0..batches {
+            let next = match unsent.take() {
+                Some(unsent) => Some((unsent.transmit, unsent.source)),
+                None => self.next_transmit(endpoint, &mut buffer),
+            };
+            let Some((transmit, source)) = next else {
+                buffers::give_back(buffer);
+                return;
+            };
+            let segments = Segments {
+                destination: transmit.destination,
+                source,
+                contents: &buffer,
+                segment_bytes: transmit.segment_size,
+            };
+            match endpoint.socket.try_send(&segments) {
+                Ok(()) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    self.park(Some(Unsent { bytes: buffer, transmit, source }));
+                    endpoint.wait_for_room(self.clone());
+                    return;
+                }
+                // As good as lost on the way: the protocol repairs it.
+                Err(error) => {
+                    tracing::trace!(handle = ?self.handle, %error, "send failed");
+                    if is_too_long(&error) {
+                        let size = transmit.segment_size;
+                        self.with_core(|state, now| state.core.handle_refused(now, size));
+                    }
+                }
+            }
+        }
+        buffers::give_back(buffer);
+        self.park(None);
+        endpoint.serve_later(self.clone());
+    }
+
+    /// Fills `buffer` with the next batch, or lays down the sender's role.
+    fn next_transmit(
+        self: &Arc<Self>,
+        endpoint: &Arc<Shared>,
+        buffer: &mut Vec<u8>,
+    ) -> Option<(Transmit, Option<IpAddr>)> {
+        buffer.clear();
+        self.with_core(|state, now| {
+            let fit = MAX_OFFLOAD_BYTES / usize::from(state.core.path_mtu());
+            let max_segments = endpoint.socket.max_segments().min(fit.max(1));
+            let Some(transmit) = state.core.poll_transmit(now, buffer, max_segments) else {
+                state.outbox = Outbox::Idle;
+                return None;
+            };
+            let source = state.local_ip.filter(|_| self.bound.ip().is_unspecified());
+            Some((transmit, source))
+        })
+    }
+
+    fn park(&self, unsent: Option<Unsent>) {
+        lock(&self.state).outbox = Outbox::Parked(unsent);
+    }
+}
