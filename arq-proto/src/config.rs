@@ -16,6 +16,9 @@ use crate::wire::{params::MAX_APP_PARAMS_BYTES, BASE_MTU, MIN_CHUNK_BYTES};
 pub const MIN_MTU: u16 = 576;
 /// The largest UDP payload over IPv4.
 pub const MAX_MTU: u16 = 65_507;
+/// The largest within a machine over IPv6, whose header is 20 bytes longer: a loopback device's packets
+/// have at most 65,535 bytes.
+pub const MAX_MTU_IPV6: u16 = MAX_MTU - 20;
 
 /// The smallest receive credit: two of the longest messages with their overhead, so that no message
 /// waits for credit that cannot come.

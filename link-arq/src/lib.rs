@@ -63,7 +63,8 @@ pub const ARQ_LOCATOR_PREFIX: &str = "arq";
 /// The longest batch of zenoh on a link. It never changes: how a batch is cut into packets is the
 /// protocol's affair. Between processes of one machine it is not cut: it fills the longest datagram
 /// that a loopback device carries over IPv6.
-pub const ARQ_MTU: BatchSize = 65_487 - arq_proto::ONE_CHUNK_OVERHEAD_BYTES as BatchSize;
+pub const ARQ_MTU: BatchSize =
+    arq_proto::config::MAX_MTU_IPV6 - arq_proto::ONE_CHUNK_OVERHEAD_BYTES as BatchSize;
 
 /// Answers what zenoh asks of a locator before it opens a link.
 #[derive(Debug, Default, Clone, Copy)]

@@ -294,6 +294,12 @@ impl Connection {
         &self.peer_app_params
     }
 
+    /// The longest datagram that is sent now, but for probes, in bytes of UDP payload.
+    #[must_use]
+    pub fn path_mtu(&self) -> u16 {
+        self.path_mtu.size()
+    }
+
     /// Whether messages can be sent.
     #[must_use]
     pub fn is_established(&self) -> bool {

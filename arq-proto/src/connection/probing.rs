@@ -13,7 +13,7 @@ use super::{
     Connection,
 };
 use crate::{
-    config::MAX_MTU,
+    config::{MAX_MTU, MAX_MTU_IPV6},
     send::lane::ChunkLimits,
     wire::{frame::Frame, packet::DataHeader},
 };
@@ -33,15 +33,8 @@ impl Connection {
     /// was configured, that holds.
     pub(super) fn on_same_machine(&mut self) {
         if self.config.mtu.is_none() {
-            // The header of IPv6 is 20 bytes longer.
-            self.path_mtu.raise(if self.remote.is_ipv4() { MAX_MTU } else { MAX_MTU - 20 });
+            self.path_mtu.raise(if self.remote.is_ipv4() { MAX_MTU } else { MAX_MTU_IPV6 });
         }
-    }
-
-    /// The longest datagram that is sent now, but for probes, in bytes of UDP payload.
-    #[must_use]
-    pub fn path_mtu(&self) -> u16 {
-        self.path_mtu.size()
     }
 
     /// A padded packet without data that asks whether its size passes (RFC 8899 §4.1). Not in flight:

@@ -5,6 +5,8 @@
 //! Paths have few sizes, and each question that goes wrong costs several lost packets: bisecting to the
 //! byte would ask ten times for what a table knows.
 
+use crate::config::MAX_MTU_IPV6;
+
 /// Ascending. In brackets the IP packet, by the version of IP.
 const SIZES: [u16; 21] = [
     1_232,  // the least MTU of IPv6 (1,280)
@@ -27,7 +29,7 @@ const SIZES: [u16; 21] = [
     8_952,  // jumbo frames over IPv6 (9,000)
     8_972,  // jumbo frames over IPv4 (9,000)
     16_356, // 16,384
-    65_487, // a loopback device over IPv6 (65,535)
+    MAX_MTU_IPV6,
 ];
 
 /// The sizes above `low` and up to `high`, which is one itself, ascending.
