@@ -17,6 +17,10 @@ const BURST_TIME: Duration = Duration::from_micros(500);
 const MIN_BURST_PACKETS: u64 = 10;
 /// The largest single send of segmentation offload.
 const MAX_BURST_BYTES: u64 = 64 << 10;
+/// What accrues while a busy host lets the sender wait beyond its time is not lost, up to a time slice
+/// and what a socket buffer of the usual size holds: else such a host would send below the rate for ever.
+const LATE_TIME: Duration = Duration::from_millis(4);
+const MAX_LATE_BYTES: u64 = 256 << 10;
 
 /// Time must pass between two tries, however high the rate.
 const MIN_WAIT: Duration = Duration::from_micros(1);
@@ -33,6 +37,8 @@ pub(crate) struct Pacer {
     /// What a pause earns at most.
     capacity: u64,
     refilled_at: Instant,
+    /// When the sender was told to come back, while it waits for nothing else.
+    awaited: Option<Instant>,
 }
 
 impl Pacer {
@@ -41,7 +47,15 @@ impl Pacer {
     pub(crate) fn new(mtu: u16, now: Instant) -> Self {
         let mtu = u64::from(mtu);
         let quantum = bytes_of(MIN_BURST_PACKETS, mtu);
-        Self { mtu, tokens: quantum, debt: 0, quantum, capacity: quantum, refilled_at: now }
+        Self {
+            mtu,
+            tokens: quantum,
+            debt: 0,
+            quantum,
+            capacity: quantum,
+            refilled_at: now,
+            awaited: None,
+        }
     }
 
     /// Datagrams now have up to `mtu` bytes.
@@ -52,13 +66,23 @@ impl Pacer {
     /// When a datagram may leave: `None` is now. `rate` in bytes per second; `burst`: bytes that may
     /// leave at once after a pause, if that is more than the pacer's own.
     pub(crate) fn delay_until(&mut self, now: Instant, rate: u64, burst: u64) -> Option<Instant> {
-        self.refill(now, rate, burst);
+        let late =
+            self.awaited.take().map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        self.refill(now, rate, burst, late);
         if self.tokens >= self.mtu {
             return None;
         }
         // Wake up for a burst, not for one packet.
         let wanted = (self.quantum / 2).max(self.mtu) + self.debt - self.tokens;
-        Some(now + time_for(wanted, rate).max(MIN_WAIT))
+        let at = now + time_for(wanted, rate).max(MIN_WAIT);
+        self.awaited = Some(at);
+        Some(at)
+    }
+
+    /// The sender has nothing to send, or waits for something else.
+    pub(crate) fn rest(&mut self) {
+        self.awaited = None;
+        self.tokens = self.tokens.min(self.capacity);
     }
 
     /// Takes the tokens of what was sent.
@@ -69,17 +93,20 @@ impl Pacer {
         self.tokens = self.tokens.saturating_sub(bytes);
     }
 
-    fn refill(&mut self, now: Instant, rate: u64, burst: u64) {
+    fn refill(&mut self, now: Instant, rate: u64, burst: u64, late: Duration) {
         let least = bytes_of(MIN_BURST_PACKETS, self.mtu);
         self.quantum = bytes_in(BURST_TIME, rate).clamp(least, MAX_BURST_BYTES.max(least));
         self.capacity = self.quantum.max(burst);
+        let most = self.capacity + bytes_in(late.min(LATE_TIME), rate).min(MAX_LATE_BYTES);
         let earned = bytes_in(now.saturating_duration_since(self.refilled_at), rate);
-        self.tokens = self.tokens.saturating_add(earned.saturating_sub(self.debt));
+        let tokens = self.tokens.saturating_add(earned.saturating_sub(self.debt));
         self.debt = self.debt.saturating_sub(earned);
-        if self.tokens >= self.capacity {
-            self.tokens = self.capacity;
+        if tokens >= most {
+            // What is there already was earned by being late.
+            self.tokens = self.tokens.max(most);
             self.refilled_at = now;
         } else {
+            self.tokens = tokens;
             // Only the time that was paid out: frequent refills must not lose the fractions.
             self.refilled_at += time_for(earned, rate);
         }
@@ -142,11 +169,43 @@ mod tests {
             }
             // The wait is that for the next few packets, not for the next burst.
             assert!(pacer.delay_until(now, rate, 60_000) <= Some(now + Duration::from_millis(5)));
+            pacer.rest();
             packets
         };
         assert_eq!(sent_at_once(t0), 10, "nothing was earned yet");
         assert_eq!(sent_at_once(t0 + Duration::from_millis(20)), 20, "what the rate yields");
         assert_eq!(sent_at_once(t0 + Duration::from_secs(9)), 50, "and never more than the burst");
+    }
+
+    // ARQ-CC-4
+    #[test]
+    fn a_sender_that_comes_late_has_what_accrued_and_one_that_rested_has_not() {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let t0 = Instant::now();
+        let (rate, ms) = (12_000_000, Duration::from_millis(1));
+        let sent_after = |late: Duration, rests: bool| {
+            let mut pacer = Pacer::new(1_200, t0);
+            let mut now = t0;
+            let mut packets = 0;
+            for _ in 0..2 {
+                packets = 0;
+                while pacer.delay_until(now, rate, 0).is_none() {
+                    pacer.on_sent(1_200);
+                    packets += 1;
+                }
+                if rests {
+                    pacer.rest();
+                }
+                now = pacer.awaited.unwrap_or(now) + late;
+            }
+            packets
+        };
+        // Half a bucket of ten packets was waited for; ten packets accrue in a millisecond.
+        assert_eq!(sent_after(Duration::ZERO, false), 5);
+        assert_eq!(sent_after(ms, false), 5 + 10);
+        assert_eq!(sent_after(3 * ms, false), 5 + 30);
+        assert_eq!(sent_after(40 * ms, false), 10 + 40, "a time slice");
+        assert_eq!(sent_after(40 * ms, true), 10, "a pause");
     }
 
     // ARQ-CC-4, ARQ-CC-7

@@ -164,12 +164,14 @@ impl Connection {
     fn may_send_chunks(&mut self, now: Instant) -> bool {
         self.timers.set(TimerKind::Pacing, None);
         if self.waiting_lanes() == 0 {
+            self.recovery.rest();
             return false;
         }
         // A probe is beyond the window, but not beyond the rate: where a round trip is shorter than the time
         // that a packet takes, probes would be all of the traffic. A ping goes in any case.
         let bytes = self.path_mtu.size().into();
         if !self.recovery.probe_due && !self.recovery.window_allows(bytes) {
+            self.recovery.rest();
             return false;
         }
         let delay = self.recovery.pacing_delay(now);

@@ -169,6 +169,11 @@ impl Recovery {
         self.pacer.delay_until(now, rate, burst)
     }
 
+    /// Nothing waits for the pacer.
+    pub(crate) fn rest(&mut self) {
+        self.pacer.rest();
+    }
+
     /// Bytes per second.
     fn pacing_rate(&self) -> u64 {
         let rate = self.controller.pacing_rate().unwrap_or_else(|| {

@@ -66,13 +66,16 @@ fn loss_of_any_other_kind_does_not() {
 #[test]
 fn shorter_chunks_save_bytes_where_bits_are_flipped() {
     let sent = |chunk_bytes| {
-        let config = ConfigBuilder { chunk_bytes, ..config() };
-        let (pair, stats) = after(1, noisy(1e-4), config, 15);
-        stats.bytes_sent as f64 / pair.server_side().app.bytes_read() as f64
+        let per_seed = (1..=6).map(|seed| {
+            let config = ConfigBuilder { chunk_bytes, ..config() };
+            let (pair, stats) = after(seed, noisy(1e-4), config, 15);
+            stats.bytes_sent as f64 / pair.server_side().app.bytes_read() as f64
+        });
+        per_seed.sum::<f64>() / 6.0
     };
     let (fixed, tuned) = (sent(Some(1_430)), sent(None));
     println!("bytes sent per byte delivered: {fixed:.2} in chunks of 1,430, {tuned:.2} by itself");
-    assert!(tuned < 0.8 * fixed, "{tuned} against {fixed}");
+    assert!(tuned < 0.85 * fixed, "{tuned} against {fixed}");
 }
 
 // ARQ-CHK-1
