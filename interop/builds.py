@@ -6,6 +6,7 @@ is quick when there is nothing to do. Everything lands in `target/`.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ TARGET = REPOSITORY / "target"
 ZENOHD = TARGET / "interop" / "bin" / "zenohd"
 EXAMPLES = TARGET / "debug"
 PYTHON = TARGET / "interop-venv" / "bin" / "python"
+ARQ_PYTHON = TARGET / "interop-venv-arq" / "bin" / "python"
 BUILD_SECONDS = 1800
 
 # `cargo install` takes no profile from a workspace: with the same one, it reuses what the workspace built already.
@@ -28,6 +30,9 @@ WORKSPACE_PROFILE = (
     'profile.dev.package."*".debug=false',
     'profile.dev.package."*".opt-level=1',
 )
+
+# How a manifest takes zenoh from its repository; the patch reaches what comes from crates.io.
+FROM_GIT = re.compile(rf'version = "{ZENOH_VERSION}", git = "[^"]*", branch = "[^"]*"')
 
 GIT_APPLICATION = """\
 [package]
@@ -62,13 +67,41 @@ def python_package() -> None:
     if not PYTHON.exists():
         run("virtual environment", [sys.executable, "-m", "venv", PYTHON.parent.parent])
     if python_package_version() != ZENOH_VERSION:
-        run(wanted, [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wanted])
+        run(wanted, [PYTHON, *PIP, "install", wanted])
 
 
 def python_package_version() -> str:
     ask = "import importlib.metadata as m; print(m.version('eclipse-zenoh'))"
     done = subprocess.run([PYTHON, "-c", ask], capture_output=True, text=True, check=False)
     return done.stdout.strip()
+
+
+PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
+
+
+def python_package_with_arq() -> str:
+    """The Python package from its source archive, with arq/: the steps of docs/enabling.md, but unoptimised."""
+    folder = TARGET / "interop" / "python-arq"
+    archive = f"eclipse_zenoh-{ZENOH_VERSION}"
+    # The archive names a toolchain of its own, which would be downloaded.
+    toolchain = os.environ | {"RUSTUP_TOOLCHAIN": os.environ.get("RUSTUP_TOOLCHAIN", "stable")}
+    if not ARQ_PYTHON.exists():
+        run("virtual environment", [sys.executable, "-m", "venv", ARQ_PYTHON.parent.parent])
+    if not (folder / f"{archive}.tar.gz").exists():
+        sources = ["download", "--no-deps", "--no-binary", ":all:", "--dest", folder, f"eclipse-zenoh=={ZENOH_VERSION}"]
+        run("source archive of eclipse-zenoh", [ARQ_PYTHON, *PIP, *sources], env=toolchain)
+    shutil.rmtree(folder / archive, ignore_errors=True)
+    run("unpack", ["tar", "--extract", "--gzip", "--file", f"{archive}.tar.gz"], cwd=folder)
+    manifest = folder / archive / "Cargo.toml"
+    text, from_git = FROM_GIT.subn(f'version = "={ZENOH_VERSION}"', manifest.read_text())
+    if not from_git:
+        raise CheckFailed(f"{manifest} does not take zenoh from git")
+    patch = f'\n[patch.crates-io]\nzenoh-link = {{ path = "{REPOSITORY / "zenoh-link"}" }}\n'
+    manifest.write_text(text + patch)
+    built = {"CARGO_TARGET_DIR": str(folder / "target"), "MATURIN_PEP517_ARGS": "--profile dev"}
+    install = [ARQ_PYTHON, *PIP, "install", "--force-reinstall", folder / archive]
+    run("eclipse-zenoh from source, patched by path", install, env=toolchain | built)
+    return f"eclipse-zenoh {ZENOH_VERSION} with arq/"
 
 
 def router() -> str:

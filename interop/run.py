@@ -8,7 +8,8 @@ with the unmodified package eclipse-zenoh), starts real processes on the loopbac
   - a router routes publications, queries and replies between arq/ and arq/, stock tcp/, and Python on tcp/, both ways;
   - two routers that reach each other over arq/ only do so for tcp/ clients on both sides;
   - a stock router beside a patched one is none the wiser;
-  - the patch line works from a path and from a git repository.
+  - the patch line works from a path and from a git repository;
+  - with --rebuild-python: the Python package, built from its sources with the patch, speaks arq/ itself.
 
 One line per check, PASS or FAIL; the exit status is the number of checks that failed (at most 99).
 """
@@ -38,6 +39,8 @@ AT_ONCE = 3
 
 # Who publishes or asks, who subscribes or answers: every pair has arq/ on one side at least.
 PAIRS = [("arq", "arq"), ("arq", "tcp"), ("arq", "python"), ("tcp", "arq"), ("python", "arq")]
+REBUILT_PAIRS = [("python-arq", "arq"), ("arq", "python-arq"), ("python-arq", "python")]
+PYTHONS = {"python": builds.PYTHON, "python-arq": builds.ARQ_PYTHON}
 
 
 @dataclass(frozen=True)
@@ -49,14 +52,15 @@ class Router:
     tcp: str
 
     def endpoint(self, client: str) -> str:
-        return self.arq if client == "arq" else self.tcp
+        return self.arq if client in ("arq", "python-arq") else self.tcp
 
 
 def program(client: str, role: str, router: Router, key: str, payload: str | None = None) -> list[str | Path]:
-    """The command line of a client: `arq` and `tcp` are the examples, `python` is the stock package."""
+    """The command line of a client: `arq` and `tcp` are the examples, `python` is the stock package, `python-arq` the
+    one rebuilt."""
     said = [] if payload is None else ["--payload", payload]
-    if client == "python":
-        return [builds.PYTHON, PYTHON_NODE, role, "-e", router.endpoint(client), "--key", key, *said]
+    if client in PYTHONS:
+        return [PYTHONS[client], PYTHON_NODE, role, "-e", router.endpoint(client), "--key", key, *said]
     name = {"publish": "z_pub", "subscribe": "z_sub", "get": "z_get", "serve": "z_queryable"}[role]
     place = "--selector" if role == "get" else "--key"
     session = ["--mode", "client", "-e", router.endpoint(client), "--no-multicast-scouting"]
@@ -173,14 +177,14 @@ class Report:
         print(f"{verdict}  {title}: {detail}  [{time.monotonic() - begin:.1f} s]", flush=True)
 
 
-def checks(a: Router, b: Router, stock: Router) -> list[tuple[str, Callable[[], str]]]:
+def checks(a: Router, b: Router, stock: Router, pairs: list[tuple[str, str]]) -> list[tuple[str, Callable[[], str]]]:
     """Titles and checks; each has a key of its own, so that several run at once."""
     listed = [
         ("links: the routers are joined by arq/ alone", partial(link_between, b, a.arq)),
         ("links: the stock router is joined by tcp/", partial(link_between, stock, a.tcp)),
         ("stock: the Python package knows no arq/", partial(stock_refuses, a)),
     ]
-    for one, other in PAIRS:
+    for one, other in pairs:
         arrow = f"{one} -> router -> {other}"
         listed.append((f"publish: {arrow}", partial(publications, a, one, a, other, 20, f"put/{one}/{other}")))
         listed.append((f"query: {arrow}", partial(replies, a, one, a, other, f"query/{one}/{other}")))
@@ -215,6 +219,8 @@ def build(report: Report, arguments: argparse.Namespace) -> None:
     what = "resolves" if arguments.git_resolve_only else "builds"
     by_git = partial(builds.application_by_git, arguments.git_resolve_only)
     report.check(f"patch: an application {what}, patched by git", by_git)
+    if arguments.rebuild_python:
+        report.check("patch: the Python package builds from its sources", builds.python_package_with_arq)
 
 
 def main() -> int:
@@ -222,6 +228,7 @@ def main() -> int:
     parser.add_argument("--no-build", action="store_true", help="use what is built; without it cargo decides what to do")
     parser.add_argument("--examples-built", action="store_true", help="use target/debug/z_* as `cargo test` built them")
     parser.add_argument("--git-resolve-only", action="store_true", help="resolve the patch by git, but compile nothing")
+    parser.add_argument("--rebuild-python", action="store_true", help="the Python package over arq/, too (some minutes)")
     parser.add_argument("--build-only", action="store_true", help="build, but run no network checks")
     parser.add_argument("--only", default="", metavar="TEXT", help="only the checks whose title has this text")
     parser.add_argument("--jobs", type=int, default=AT_ONCE, metavar="N", help="checks at a time [default: %(default)s]")
@@ -239,7 +246,8 @@ def main() -> int:
             b = start_router(nodes, "router B", a.arq)
             stock = start_stock_router(nodes, "stock router", a.tcp)
             with ThreadPoolExecutor(arguments.jobs) as pool:
-                list(pool.map(lambda titled: report.check(*titled), checks(a, b, stock)))
+                pairs = PAIRS + (REBUILT_PAIRS if arguments.rebuild_python else [])
+                list(pool.map(lambda titled: report.check(*titled), checks(a, b, stock, pairs)))
     if not report.passed + len(report.failed):
         parser.error(f"no check has {arguments.only!r} in its title")
     print(f"{report.passed} passed, {len(report.failed)} failed, {time.monotonic() - begin:.0f} s")
