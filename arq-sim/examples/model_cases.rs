@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(100_000);
 /// Before these, the estimates are still being made.
 const WARM_UP: usize = 200;
 /// A single packet, the small and the large publication of the bench; the last is two messages.
-const SIZES: [&[usize]; 3] = [&[300], &[10_000], &[65_535, 34_465]];
+const SIZES: [&[usize]; 3] = [&[300], &[10_000], &[65_447, 34_553]];
 const DELAYS: [Duration; 2] = [Duration::from_micros(500), Duration::from_millis(10)];
 const PERCENT_LOST: [u8; 3] = [5, 10, 25];
 const FEC: [(&str, FecConfig); 4] = [
