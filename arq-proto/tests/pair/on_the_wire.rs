@@ -5,7 +5,10 @@
 use std::{cell::RefCell, collections::BTreeSet, net::SocketAddr, rc::Rc, time::Duration};
 
 use arq_proto::{
-    wire::packet::{Challenge, Hello, Refuse},
+    wire::{
+        cursor::Reader,
+        packet::{Challenge, DataHeader, Hello, Refuse},
+    },
     Config, ConnectionError, ConnectionId, Endpoint, EndpointConfig, RefuseReason, Routed, VERSION,
 };
 use arq_sim::{
@@ -187,6 +190,50 @@ fn a_peer_that_has_fallen_silent_gets_the_least_window_until_it_is_back() {
     }
     assert!(windows[0] > 4 * 1_200 && windows[2] > 4 * 1_200, "{windows:?}");
     assert_eq!(windows[1], 4 * 1_200, "{windows:?}");
+}
+
+// ARQ-PTO-3
+#[test]
+fn a_peer_that_talks_does_not_prove_that_it_hears() {
+    let probes_unheard = |peer_talks: bool| {
+        let mut pair = Pair::new(&Scenario::new(1).wire(WireConfig::with_delay(10 * MS)));
+        pair.run_to_connected(SEC).unwrap();
+        pair.world.run_for(SEC).unwrap();
+        let Pair { client, server, conn, .. } = pair;
+        let deaf = WireConfig {
+            blackouts: vec![Duration::ZERO..Duration::MAX],
+            ..WireConfig::with_delay(10 * MS)
+        };
+        if !peer_talks {
+            pair.world.lay_wire(server, client, deaf.clone());
+        }
+        pair.world.lay_wire(client, server, deaf);
+        let at = pair.world.address(client);
+        let asks = Rc::new(RefCell::new(Vec::new()));
+        let notes = asks.clone();
+        pair.world.set_tap(move |_: Duration, seen: &Datagram, _: &mut Vec<Forged>| {
+            let header = DataHeader::decode(&mut Reader::new(&seen.bytes)).unwrap();
+            notes.borrow_mut().extend((seen.from == at).then_some(header.ack_now));
+            Verdict::Pass
+        });
+        pair.world.with_conn(conn, |clock, _, app| {
+            app.add_flow(clock.offset(), Flow::reliable(5, 100, 1));
+        });
+        let peer = pair.accepted().unwrap();
+        let flow = Flow::best_effort(3, 100, u64::MAX).every(50 * MS);
+        pair.world.with_conn(peer, |clock, _, app| app.add_flow(clock.offset(), flow));
+        // As long as a peer counts as heard of lately: both cases have the same cap.
+        pair.world.run_for(4 * SEC).unwrap();
+        let ptos = pair.client_side().connection().stats().ptos;
+        let asks = asks.borrow().clone();
+        (ptos, asks)
+    };
+    let (unanswered, asks) = probes_unheard(false);
+    // Each probe asks at once; copies that leave with it need not.
+    let asking = asks.iter().filter(|ask| **ask).count() as u64;
+    assert!(unanswered > 5 && asking > unanswered, "{unanswered}: {asks:?}");
+    let (beside_talk, _) = probes_unheard(true);
+    assert!(beside_talk.abs_diff(unanswered) <= 1, "{beside_talk}, {unanswered} in silence");
 }
 
 // ARQ-CLS-5
