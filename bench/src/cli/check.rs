@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{list, many_links, run, CliError};
-use crate::check::{self, Need, Outcome, NEEDS};
+use crate::check::{self, Need, Outcome, Verdict, NEEDS};
 use crate::many_links::SCENARIO as MANY_LINKS;
 use crate::record::Record;
 use crate::results::ResultSet;
@@ -53,8 +53,11 @@ pub(super) fn run(args: &CheckArgs) -> Result<(), CliError> {
         }
     }
     let results = read_all(&args.results)?;
-    let verdicts = check::judge(&results);
+    let (verdicts, unjudged) = args.judged(check::judge(&results));
     println!("{}", check::table(&verdicts));
+    if !unjudged.is_empty() {
+        println!("not judged, because they need other scenarios, too: {}", unjudged.join(", "));
+    }
     let unmet: Vec<_> = verdicts
         .iter()
         .filter(|verdict| verdict.outcome != Outcome::Met)
@@ -67,6 +70,14 @@ pub(super) fn run(args: &CheckArgs) -> Result<(), CliError> {
 }
 
 impl CheckArgs {
+    /// Who asks for some scenarios wants to know of the targets that these decide; the names of the others.
+    fn judged(&self, verdicts: Vec<Verdict>) -> (Vec<Verdict>, Vec<&'static str>) {
+        let (judged, others): (Vec<_>, Vec<_>) = verdicts
+            .into_iter()
+            .partition(|verdict| self.only.is_empty() || verdict.outcome != Outcome::NotMeasured);
+        (judged, others.into_iter().map(|verdict| verdict.target).collect())
+    }
+
     /// T10 is no scenario: it needs no network.
     fn wants_many_links(&self) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| name == MANY_LINKS)
@@ -144,6 +155,19 @@ mod tests {
     fn a_scenario_that_no_target_needs_is_refused_with_those_that_are_needed() {
         let error = args(&["quick"]).wanted().unwrap_err().to_string();
         assert!(error.contains("`quick`") && error.contains("drop-rate"), "{error}");
+    }
+
+    #[test]
+    fn who_asks_for_some_scenarios_is_told_of_their_targets() {
+        let verdicts = check::judge(&[]);
+        let (judged, others) = args(&["goodput"]).judged(verdicts.clone());
+        assert_eq!((judged.len(), others.len()), (0, verdicts.len()), "nothing is measured");
+        let mut verdicts = verdicts;
+        verdicts[3].outcome = Outcome::Missed;
+        let (judged, others) = args(&["goodput"]).judged(verdicts.clone());
+        assert_eq!((judged[0].target, judged.len()), ("T4", 1));
+        assert!(!others.contains(&"T4"));
+        assert_eq!(args(&[]).judged(verdicts.clone()).0, verdicts, "who asks for all, of all");
     }
 
     #[test]
