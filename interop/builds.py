@@ -31,6 +31,7 @@ WORKSPACE_PROFILE = (
     'profile.dev.package."*".opt-level=1',
 )
 
+SOURCES = "https://files.pythonhosted.org/packages/source/e/eclipse-zenoh"
 # How a manifest takes zenoh from its repository; the patch reaches what comes from crates.io.
 FROM_GIT = re.compile(rf'version = "{ZENOH_VERSION}", git = "[^"]*", branch = "[^"]*"')
 
@@ -87,10 +88,12 @@ def python_package_with_arq() -> str:
     toolchain = os.environ | {"RUSTUP_TOOLCHAIN": os.environ.get("RUSTUP_TOOLCHAIN", "stable")}
     if not ARQ_PYTHON.exists():
         run("virtual environment", [sys.executable, "-m", "venv", ARQ_PYTHON.parent.parent])
-    if not (folder / f"{archive}.tar.gz").exists():
-        sources = ["download", "--no-deps", "--no-binary", ":all:", "--dest", folder, f"eclipse-zenoh=={ZENOH_VERSION}"]
-        run("source archive of eclipse-zenoh", [ARQ_PYTHON, *PIP, *sources], env=toolchain)
     shutil.rmtree(folder / archive, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / f"{archive}.tar.gz").exists():
+        # Not `pip download`: it would ask the manifest, before it is changed, and fetch zenoh's repository for that.
+        fetch = ["curl", "--silent", "--show-error", "--fail", "--location", "--remote-name"]
+        run("source archive of eclipse-zenoh", [*fetch, f"{SOURCES}/{archive}.tar.gz"], cwd=folder)
     run("unpack", ["tar", "--extract", "--gzip", "--file", f"{archive}.tar.gz"], cwd=folder)
     manifest = folder / archive / "Cargo.toml"
     text, from_git = FROM_GIT.subn(f'version = "={ZENOH_VERSION}"', manifest.read_text())
