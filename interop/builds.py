@@ -31,7 +31,8 @@ WORKSPACE_PROFILE = (
     'profile.dev.package."*".opt-level=1',
 )
 
-SOURCES = "https://files.pythonhosted.org/packages/source/e/eclipse-zenoh"
+# Of eclipse-zenoh 1.10.2, as https://pypi.org/simple/eclipse-zenoh names it.
+SOURCES = "https://files.pythonhosted.org/packages/c4/6d/1a71883d4d515a4c30a702ec14dc86150ed5dfb1315b7a2ecfb740f053cb"
 # How a manifest takes zenoh from its repository; the patch reaches what comes from crates.io.
 FROM_GIT = re.compile(rf'version = "{ZENOH_VERSION}", git = "[^"]*", branch = "[^"]*"')
 
@@ -99,7 +100,8 @@ def python_package_with_arq() -> str:
     text, from_git = FROM_GIT.subn(f'version = "={ZENOH_VERSION}"', manifest.read_text())
     if not from_git:
         raise CheckFailed(f"{manifest} does not take zenoh from git")
-    patch = f'\n[patch.crates-io]\nzenoh-link = {{ path = "{REPOSITORY / "zenoh-link"}" }}\n'
+    # It lies in our folder, and is no member of our workspace.
+    patch = f'\n[workspace]\n\n[patch.crates-io]\nzenoh-link = {{ path = "{REPOSITORY / "zenoh-link"}" }}\n'
     manifest.write_text(text + patch)
     built = {"CARGO_TARGET_DIR": str(folder / "target"), "MATURIN_PEP517_ARGS": "--profile dev"}
     install = [ARQ_PYTHON, *PIP, "install", "--force-reinstall", folder / archive]
