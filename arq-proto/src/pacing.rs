@@ -17,8 +17,8 @@ const BURST_TIME: Duration = Duration::from_micros(500);
 const MIN_BURST_PACKETS: u64 = 10;
 /// The largest single send of segmentation offload.
 const MAX_BURST_BYTES: u64 = 64 << 10;
-/// What accrues while a busy host lets the sender wait beyond its time is not lost, up to a time slice
-/// and what a socket buffer of the usual size holds: else such a host would send below the rate for ever.
+/// What accrues while a busy host lets the sender wait beyond its time is not lost, up to a time slice:
+/// else such a host would send below the rate for ever. With it the bucket holds at most so many bytes.
 const LATE_TIME: Duration = Duration::from_millis(4);
 const MAX_LATE_BYTES: u64 = 256 << 10;
 
@@ -36,6 +36,8 @@ pub(crate) struct Pacer {
     quantum: u64,
     /// What a pause earns at most.
     capacity: u64,
+    /// What the bucket holds beyond that, because the sender was late.
+    late: u64,
     refilled_at: Instant,
     /// When the sender was told to come back, while it waits for nothing else.
     awaited: Option<Instant>,
@@ -53,6 +55,7 @@ impl Pacer {
             debt: 0,
             quantum,
             capacity: quantum,
+            late: 0,
             refilled_at: now,
             awaited: None,
         }
@@ -64,11 +67,17 @@ impl Pacer {
     }
 
     /// When a datagram may leave: `None` is now. `rate` in bytes per second; `burst`: bytes that may
-    /// leave at once after a pause, if that is more than the pacer's own.
-    pub(crate) fn delay_until(&mut self, now: Instant, rate: u64, burst: u64) -> Option<Instant> {
-        let late =
-            self.awaited.take().map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
-        self.refill(now, rate, burst, late);
+    /// leave at once after a pause, if that is more than the pacer's own; without it nothing ever
+    /// leaves in longer bursts than that.
+    pub(crate) fn delay_until(
+        &mut self,
+        now: Instant,
+        rate: u64,
+        burst: Option<u64>,
+    ) -> Option<Instant> {
+        let awaited = self.awaited.take().filter(|_| burst.is_some());
+        let late = awaited.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        self.refill(now, rate, burst.unwrap_or(0), late);
         if self.tokens >= self.mtu {
             return None;
         }
@@ -81,7 +90,7 @@ impl Pacer {
 
     /// The sender has nothing to send, or waits for something else.
     pub(crate) fn rest(&mut self) {
-        self.awaited = None;
+        (self.awaited, self.late) = (None, 0);
         self.tokens = self.tokens.min(self.capacity);
     }
 
@@ -91,19 +100,22 @@ impl Pacer {
         // Who only acknowledges must not be in debt for ever.
         self.debt = self.debt.min(self.quantum);
         self.tokens = self.tokens.saturating_sub(bytes);
+        // It is spent once.
+        self.late = self.late.min(self.tokens.saturating_sub(self.capacity));
     }
 
     fn refill(&mut self, now: Instant, rate: u64, burst: u64, late: Duration) {
         let least = bytes_of(MIN_BURST_PACKETS, self.mtu);
         self.quantum = bytes_in(BURST_TIME, rate).clamp(least, MAX_BURST_BYTES.max(least));
         self.capacity = self.quantum.max(burst);
-        let most = self.capacity + bytes_in(late.min(LATE_TIME), rate).min(MAX_LATE_BYTES);
+        let late = bytes_in(late.min(LATE_TIME), rate);
+        self.late = self.late.max(late).min(MAX_LATE_BYTES.saturating_sub(self.capacity));
+        let most = self.capacity + self.late;
         let earned = bytes_in(now.saturating_duration_since(self.refilled_at), rate);
         let tokens = self.tokens.saturating_add(earned.saturating_sub(self.debt));
         self.debt = self.debt.saturating_sub(earned);
         if tokens >= most {
-            // What is there already was earned by being late.
-            self.tokens = self.tokens.max(most);
+            self.tokens = most;
             self.refilled_at = now;
         } else {
             self.tokens = tokens;
@@ -137,7 +149,7 @@ mod tests {
             let mut pacer = Pacer::new(1_200, t0);
             let (mut now, mut sent) = (t0, 0_u64);
             while now < t0 + Duration::from_secs(1) {
-                match pacer.delay_until(now, rate, 0) {
+                match pacer.delay_until(now, rate, Some(0)) {
                     Some(later) => {
                         assert!(later > now);
                         now = later;
@@ -161,20 +173,40 @@ mod tests {
         let t0 = Instant::now();
         let rate = 1_200_000;
         let mut pacer = Pacer::new(1_200, t0);
-        let mut sent_at_once = |now| {
+        let mut sent_at_once = |now, burst| {
             let mut packets = 0;
-            while pacer.delay_until(now, rate, 60_000).is_none() {
+            while pacer.delay_until(now, rate, Some(burst)).is_none() {
                 pacer.on_sent(1_200);
                 packets += 1;
             }
             // The wait is that for the next few packets, not for the next burst.
-            assert!(pacer.delay_until(now, rate, 60_000) <= Some(now + Duration::from_millis(5)));
+            let wait = pacer.delay_until(now, rate, Some(burst));
+            assert!(wait <= Some(now + Duration::from_millis(5)));
             pacer.rest();
             packets
         };
-        assert_eq!(sent_at_once(t0), 10, "nothing was earned yet");
-        assert_eq!(sent_at_once(t0 + Duration::from_millis(20)), 20, "what the rate yields");
-        assert_eq!(sent_at_once(t0 + Duration::from_secs(9)), 50, "and never more than the burst");
+        let burst = 60_000;
+        assert_eq!(sent_at_once(t0, burst), 10, "nothing was earned yet");
+        assert_eq!(sent_at_once(t0 + Duration::from_millis(20), burst), 20, "what the rate yields");
+        let later = t0 + Duration::from_secs(9);
+        assert_eq!(sent_at_once(later, burst), 50, "and never more than the burst");
+    }
+
+    // ARQ-CC-9
+    #[test]
+    fn a_burst_that_was_cut_is_cut_at_once() {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let t0 = Instant::now();
+        let mut pacer = Pacer::new(1_200, t0);
+        let later = t0 + Duration::from_secs(9);
+        assert_eq!(pacer.delay_until(later, 1_200_000, Some(60_000)), None);
+        pacer.rest();
+        let mut packets = 0;
+        while pacer.delay_until(later, 1_200_000, Some(0)).is_none() {
+            pacer.on_sent(1_200);
+            packets += 1;
+        }
+        assert_eq!(packets, 10);
     }
 
     // ARQ-CC-4
@@ -183,13 +215,13 @@ mod tests {
         #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
         let t0 = Instant::now();
         let (rate, ms) = (12_000_000, Duration::from_millis(1));
-        let sent_after = |late: Duration, rests: bool| {
+        let sent_after = |late: Duration, rests: bool, burst: Option<u64>| {
             let mut pacer = Pacer::new(1_200, t0);
             let mut now = t0;
             let mut packets = 0;
             for _ in 0..2 {
                 packets = 0;
-                while pacer.delay_until(now, rate, 0).is_none() {
+                while pacer.delay_until(now, rate, burst).is_none() {
                     pacer.on_sent(1_200);
                     packets += 1;
                 }
@@ -201,11 +233,12 @@ mod tests {
             packets
         };
         // Half a bucket of ten packets was waited for; ten packets accrue in a millisecond.
-        assert_eq!(sent_after(Duration::ZERO, false), 5);
-        assert_eq!(sent_after(ms, false), 5 + 10);
-        assert_eq!(sent_after(3 * ms, false), 5 + 30);
-        assert_eq!(sent_after(40 * ms, false), 10 + 40, "a time slice");
-        assert_eq!(sent_after(40 * ms, true), 10, "a pause");
+        assert_eq!(sent_after(Duration::ZERO, false, Some(0)), 5);
+        assert_eq!(sent_after(ms, false, Some(0)), 5 + 10);
+        assert_eq!(sent_after(3 * ms, false, Some(0)), 5 + 30);
+        assert_eq!(sent_after(40 * ms, false, Some(0)), 10 + 40, "a time slice");
+        assert_eq!(sent_after(40 * ms, true, Some(0)), 10, "a pause");
+        assert_eq!(sent_after(40 * ms, false, None), 10, "no bursts are wanted");
     }
 
     // ARQ-CC-4, ARQ-CC-7
@@ -217,10 +250,10 @@ mod tests {
         let mut pacer = Pacer::new(1_200, t0);
         pacer.on_sent(12_000 + 2_400);
         // Half a bucket and the debt, at a packet per millisecond.
-        assert_eq!(pacer.delay_until(t0, rate, 0), Some(t0 + Duration::from_millis(5 + 2)));
+        assert_eq!(pacer.delay_until(t0, rate, Some(0)), Some(t0 + Duration::from_millis(5 + 2)));
         pacer.on_sent(1_000_000);
-        assert_eq!(pacer.delay_until(t0, rate, 0), Some(t0 + Duration::from_millis(5 + 10)));
+        assert_eq!(pacer.delay_until(t0, rate, Some(0)), Some(t0 + Duration::from_millis(5 + 10)));
         let later = t0 + Duration::from_millis(15);
-        assert_eq!(pacer.delay_until(later, rate, 0), None);
+        assert_eq!(pacer.delay_until(later, rate, Some(0)), None);
     }
 }

@@ -165,7 +165,7 @@ impl Recovery {
     pub(crate) fn pacing_delay(&mut self, now: Instant) -> Option<Instant> {
         let rate = self.pacing_rate();
         // Who sets a largest rate does not want bursts above it.
-        let burst = self.max_rate.map_or_else(|| self.controller.burst(), |_| 0);
+        let burst = self.max_rate.is_none().then(|| self.controller.burst());
         self.pacer.delay_until(now, rate, burst)
     }
 
