@@ -15,6 +15,8 @@ use crate::{host::Conn, Clock};
 const QUIET_TIMERS_PER_SECOND: u64 = 1_000;
 /// And for each datagram sent or received in that second.
 const TIMERS_PER_DATAGRAM: u64 = 4;
+/// What a transmission may hold beside chunks and acknowledgements.
+const CONTROL_BYTES: u64 = 256;
 /// How often in a row timers may fire at the very same instant.
 const TIMERS_PER_INSTANT: u32 = 4;
 
@@ -64,6 +66,7 @@ pub(crate) struct InFlight {
     bytes: u64,
     queued_bytes: u64,
     repairs: u64,
+    acks: u64,
 }
 
 impl InFlight {
@@ -73,20 +76,22 @@ impl InFlight {
             bytes: stats.in_flight_bytes,
             queued_bytes: stats.queued_bytes,
             repairs: repairs(&stats),
+            acks: stats.acks_sent,
         }
     }
 
-    /// Chunks leave while the window has room. Beyond it there may be one packet of pings and credit,
-    /// with as much of an acknowledgement as it holds, and after a probe time-out one packet of chunks
-    /// (RFC 9002 §7.5).
+    /// Chunks leave while the window has room. Beyond it there may be pings and credit, with as much of
+    /// an acknowledgement as their packet holds, and after a probe time-out one packet of chunks (RFC
+    /// 9002 §7.5).
     pub(crate) fn check_after(&self, conn: &mut Conn) -> Result<(), String> {
         let stats = conn.connection.stats();
         let probed = stats.ptos != std::mem::replace(&mut conn.ptos_seen, stats.ptos);
         // An empty window takes one packet, whatever its size.
         let one_beyond = probed || self.bytes == 0;
         let chunks = stats.queued_bytes < self.queued_bytes || repairs(&stats) > self.repairs;
-        let packet = u64::from(conn.config.usual_mtu());
-        let beyond = packet * (1 + u64::from(one_beyond));
+        let packet = u64::from(conn.connection.path_mtu());
+        let control = if stats.acks_sent > self.acks { packet } else { CONTROL_BYTES };
+        let beyond = control + if one_beyond { packet } else { 0 };
         let had_room = self.bytes < stats.window_bytes || one_beyond || !chunks;
         if !had_room || stats.in_flight_bytes > stats.window_bytes.max(self.bytes) + beyond {
             return Err(format!(
