@@ -23,11 +23,13 @@ use tally::Tally;
 
 pub use table::table;
 
-/// A scenario and the links that it must have been run with.
+/// A scenario, the targets that it helps to decide, and the links that it must have been run with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
     /// The scenario's name.
     pub scenario: &'static str,
+    /// The names of the targets.
+    pub targets: &'static [&'static str],
     /// The names of the links.
     pub links: &'static [&'static str],
 }
@@ -44,28 +46,36 @@ const STOCK: [&str; 8] =
 /// Medians of fewer repeats are worth little.
 const REPEATS: usize = 5;
 
-const fn need(scenario: &'static str, links: &'static [&'static str]) -> Need {
-    Need { scenario, links }
+const fn need(
+    scenario: &'static str,
+    targets: &'static [&'static str],
+    links: &'static [&'static str],
+) -> Need {
+    Need { scenario, targets, links }
 }
 
 /// What has to be measured for all targets.
 pub const NEEDS: [Need; 16] = [
-    need("drop-rate", &[ARQ, ARQ_NO_FEC, "tcp-cubic", "tcp-bbr", "udp", "udp-rel", "quic"]),
-    need("drop-rate-500kb", &[ARQ]),
-    need("payload", &[ARQ]),
-    need("goodput", &[ARQ]),
-    need("loopback", &[ARQ, "tcp-cubic", "udp-rel", "quic"]),
-    need("mixed-priority", &[ARQ]),
-    need("ping-pong", &[ARQ, "udp"]),
-    need("fairness", &[ARQ]),
-    need("fairness-cubic", &[ARQ]),
-    need("arq-schemes", &[ARQ]),
-    need("sack", &[ARQ]),
-    need("window-vs-aimd", &[ARQ, "arq-aimd"]),
-    need("reliable-sheet", &[ARQ]),
-    need("wifi-burst", &[ARQ]),
-    need("wifi-bad", &[ARQ]),
-    need("blackout", &[ARQ]),
+    need(
+        "drop-rate",
+        &["T1", "T2", "T3", "T11"],
+        &[ARQ, ARQ_NO_FEC, "tcp-cubic", "tcp-bbr", "udp", "udp-rel", "quic"],
+    ),
+    need("drop-rate-500kb", &["T11"], &[ARQ]),
+    need("payload", &["T11"], &[ARQ]),
+    need("goodput", &["T4"], &[ARQ]),
+    need("loopback", &["T5", "T5b", "T6"], &[ARQ, "tcp-cubic", "udp-rel", "quic"]),
+    need("mixed-priority", &["T7"], &[ARQ]),
+    need("ping-pong", &["T8"], &[ARQ, "udp"]),
+    need("fairness", &["T9"], &[ARQ]),
+    need("fairness-cubic", &["T9"], &[ARQ]),
+    need("arq-schemes", &["T11"], &[ARQ]),
+    need("sack", &["T11"], &[ARQ]),
+    need("window-vs-aimd", &["T11"], &[ARQ, "arq-aimd"]),
+    need("reliable-sheet", &["T11"], &[ARQ]),
+    need("wifi-burst", &["T11"], &[ARQ]),
+    need("wifi-bad", &["T11"], &[ARQ]),
+    need("blackout", &["T12"], &[ARQ]),
 ];
 
 /// What became of a target.

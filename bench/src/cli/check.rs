@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{list, many_links, run, CliError};
-use crate::check::{self, Need, Outcome, Verdict, NEEDS};
+use crate::check::{self, Need, Outcome, NEEDS};
 use crate::many_links::SCENARIO as MANY_LINKS;
 use crate::record::Record;
 use crate::results::ResultSet;
@@ -18,7 +18,7 @@ use crate::scenario::{self, Scenario};
 #[command(after_help = "\
 Examples:
   arq-bench check                     measures all that the targets need, for hours; an interrupted run goes on
-  arq-bench check --only goodput      measures one scenario and judges what it can
+  arq-bench check --only goodput      measures one scenario and judges the targets that need it
   arq-bench check --judge             judges what is there, measures nothing")]
 pub(super) struct CheckArgs {
     /// Where the results are and go, a folder for each scenario.
@@ -53,11 +53,9 @@ pub(super) fn run(args: &CheckArgs) -> Result<(), CliError> {
         }
     }
     let results = read_all(&args.results)?;
-    let (verdicts, unjudged) = args.judged(check::judge(&results));
+    let mut verdicts = check::judge(&results);
+    verdicts.retain(|verdict| args.decides(verdict.target));
     println!("{}", check::table(&verdicts));
-    if !unjudged.is_empty() {
-        println!("not judged, because they need other scenarios, too: {}", unjudged.join(", "));
-    }
     let unmet: Vec<_> = verdicts
         .iter()
         .filter(|verdict| verdict.outcome != Outcome::Met)
@@ -70,12 +68,12 @@ pub(super) fn run(args: &CheckArgs) -> Result<(), CliError> {
 }
 
 impl CheckArgs {
-    /// Who asks for some scenarios wants to know of the targets that these decide; the names of the others.
-    fn judged(&self, verdicts: Vec<Verdict>) -> (Vec<Verdict>, Vec<&'static str>) {
-        let (judged, others): (Vec<_>, Vec<_>) = verdicts
-            .into_iter()
-            .partition(|verdict| self.only.is_empty() || verdict.outcome != Outcome::NotMeasured);
-        (judged, others.into_iter().map(|verdict| verdict.target).collect())
+    /// Whether what was asked for helps to decide a target.
+    fn decides(&self, target: &str) -> bool {
+        let asked = |need: &&Need| self.only.iter().any(|name| name == need.scenario);
+        let by_scenario =
+            NEEDS.iter().filter(asked).flat_map(|need| need.targets).any(|name| *name == target);
+        self.only.is_empty() || by_scenario || (target == "T10" && self.wants_many_links())
     }
 
     /// T10 is no scenario: it needs no network.
@@ -159,15 +157,16 @@ mod tests {
 
     #[test]
     fn who_asks_for_some_scenarios_is_told_of_their_targets() {
-        let verdicts = check::judge(&[]);
-        let (judged, others) = args(&["goodput"]).judged(verdicts.clone());
-        assert_eq!((judged.len(), others.len()), (0, verdicts.len()), "nothing is measured");
-        let mut verdicts = verdicts;
-        verdicts[3].outcome = Outcome::Missed;
-        let (judged, others) = args(&["goodput"]).judged(verdicts.clone());
-        assert_eq!((judged[0].target, judged.len()), ("T4", 1));
-        assert!(!others.contains(&"T4"));
-        assert_eq!(args(&[]).judged(verdicts.clone()).0, verdicts, "who asks for all, of all");
+        let targets = |only: &[&str]| {
+            let verdicts = check::judge(&[]).into_iter().map(|verdict| verdict.target);
+            verdicts.filter(|target| args(only).decides(target)).collect::<Vec<_>>()
+        };
+        assert_eq!(targets(&[]).len(), 13);
+        assert_eq!(targets(&["goodput", MANY_LINKS]), ["T4", "T10"]);
+        assert_eq!(targets(&["drop-rate"]), ["T1", "T2", "T3", "T11"]);
+        // Nothing that is judged is left to no scenario.
+        let names: Vec<_> = NEEDS.iter().map(|need| need.scenario).chain([MANY_LINKS]).collect();
+        assert_eq!(targets(&names).len(), 13);
     }
 
     #[test]
