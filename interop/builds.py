@@ -5,6 +5,7 @@ The router is zenoh's own `zenohd` from crates.io, built with nothing but the pa
 is quick when there is nothing to do. Everything lands in `target/`.
 """
 
+import hashlib
 import os
 import re
 import shutil
@@ -22,6 +23,7 @@ ZENOHD = TARGET / "interop" / "bin" / "zenohd"
 EXAMPLES = TARGET / "debug"
 PYTHON = TARGET / "interop-venv" / "bin" / "python"
 ARQ_PYTHON = TARGET / "interop-venv-arq" / "bin" / "python"
+PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
 BUILD_SECONDS = 1800
 
 # `cargo install` takes no profile from a workspace: with the same one, it reuses what the workspace built already.
@@ -31,8 +33,9 @@ WORKSPACE_PROFILE = (
     'profile.dev.package."*".opt-level=1',
 )
 
-# Of eclipse-zenoh 1.10.2, as https://pypi.org/simple/eclipse-zenoh names it.
+# The source archive of that version, and its SHA-256, as https://pypi.org/simple/eclipse-zenoh names them.
 SOURCES = "https://files.pythonhosted.org/packages/c4/6d/1a71883d4d515a4c30a702ec14dc86150ed5dfb1315b7a2ecfb740f053cb"
+SOURCES_SHA256 = "a338f4d1a0a736cbae4e1f5becdd2e81a6a2e5934ffa8a4b1436cf0fbac7fb2e"
 # How a manifest takes zenoh from its repository; the patch reaches what comes from crates.io.
 FROM_GIT = re.compile(rf'version = "{ZENOH_VERSION}", git = "[^"]*", branch = "[^"]*"')
 
@@ -78,9 +81,6 @@ def python_package_version() -> str:
     return done.stdout.strip()
 
 
-PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
-
-
 def python_package_with_arq() -> str:
     """The Python package from its source archive, with arq/: the steps of docs/enabling.md, but unoptimised."""
     folder = TARGET / "interop" / "python-arq"
@@ -91,10 +91,11 @@ def python_package_with_arq() -> str:
         run("virtual environment", [sys.executable, "-m", "venv", ARQ_PYTHON.parent.parent])
     shutil.rmtree(folder / archive, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / f"{archive}.tar.gz").exists():
-        # Not `pip download`: it would ask the manifest, before it is changed, and fetch zenoh's repository for that.
-        fetch = ["curl", "--silent", "--show-error", "--fail", "--location", "--remote-name"]
-        run("source archive of eclipse-zenoh", [*fetch, f"{SOURCES}/{archive}.tar.gz"], cwd=folder)
+    # Not `pip download`: it would ask the manifest, before it is changed, and fetch zenoh's repository for that.
+    fetch = ["curl", "--silent", "--show-error", "--fail", "--location", "--remote-name"]
+    run("source archive of eclipse-zenoh", [*fetch, f"{SOURCES}/{archive}.tar.gz"], cwd=folder)
+    if (found := hashlib.sha256((folder / f"{archive}.tar.gz").read_bytes()).hexdigest()) != SOURCES_SHA256:
+        raise CheckFailed(f"{archive}.tar.gz is another than it was: SHA-256 {found}")
     run("unpack", ["tar", "--extract", "--gzip", "--file", f"{archive}.tar.gz"], cwd=folder)
     manifest = folder / archive / "Cargo.toml"
     text, from_git = FROM_GIT.subn(f'version = "={ZENOH_VERSION}"', manifest.read_text())
