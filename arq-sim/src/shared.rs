@@ -32,6 +32,8 @@ struct Member {
 pub struct Shared {
     /// Where they live.
     pub world: World,
+    /// How late the hosts of those who join from now on wake their timers, at most.
+    pub timer_lateness: Duration,
     up: WireConfig,
     down: WireConfig,
     members: Vec<Member>,
@@ -42,7 +44,14 @@ impl Shared {
     /// Nobody yet, on a wire `up` for all, and one like `down` for each.
     #[must_use]
     pub fn new(seed: u64, up: WireConfig, down: WireConfig) -> Self {
-        Self { world: World::new(seed), up, down, members: Vec::new(), queue: Vec::new() }
+        Self {
+            world: World::new(seed),
+            timer_lateness: Duration::ZERO,
+            up,
+            down,
+            members: Vec::new(),
+            queue: Vec::new(),
+        }
     }
 
     /// A client connects, now, and sends what is planned; returns its number.
@@ -56,8 +65,11 @@ impl Shared {
             let last = u8::try_from(index + 1).expect("few members");
             SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, subnet, last)), 7447)
         };
-        let client = self.world.add_host(HostConfig::new("client", address(1)));
+        let timer_lateness = self.timer_lateness;
+        let client = HostConfig::new("client", address(1));
+        let client = self.world.add_host(HostConfig { timer_lateness, ..client });
         let server = self.world.add_host(HostConfig {
+            timer_lateness,
             endpoint: EndpointConfig { accept: Some(config.clone()), ..EndpointConfig::default() },
             ..HostConfig::new("server", address(2))
         });

@@ -18,6 +18,19 @@ fn bbr_uses_nine_tenths_of_what_loss_leaves_and_keeps_the_queue_short() {
     }
 }
 
+// ARQ-CC-4
+#[test]
+fn a_sender_whose_host_wakes_it_late_uses_nearly_as_much() {
+    for loss in [0.0, 0.05, 0.25] {
+        let path = Path { loss, ..PATH };
+        let mut shared = path.shared();
+        shared.timer_lateness = 3 * MS;
+        let goodput = goodput_alone(&mut shared, CongestionConfig::Bbr, 3 * SECOND);
+        println!("loss {loss}: {goodput:.1} of {:.1} Mb/s", path.capacity());
+        assert!(goodput >= 0.85 * path.capacity(), "loss {loss}: {goodput:.1} Mb/s");
+    }
+}
+
 // ARQ-CC-6
 #[test]
 fn a_quarter_lost_for_a_minute_never_makes_bbr_collapse() {
