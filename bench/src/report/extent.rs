@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn a_shortened_scenario_tells_what_was_measured() {
         let extent = of("drop-rate", 0.1);
-        assert_eq!(extent.traffic, ["data: 10 messages"]);
+        assert_eq!(extent.traffic, ["data: 25 messages"]);
         assert_eq!((extent.repeats, extent.scale), (2, 0.1));
     }
 
