@@ -61,8 +61,8 @@ pub(crate) struct Message {
     parity: u8,
 }
 
-/// Packets at the end of a flight of which no later acknowledgement tells (RFC 9002's threshold).
-const UNSETTLED: usize = 3;
+/// Packets at the end of a flight of which no later acknowledgement tells.
+const UNSETTLED: usize = 1;
 /// A deficit up to this is repaired by copies, which cost no coding.
 const MAX_COPIED: usize = 2;
 
@@ -325,7 +325,7 @@ impl Message {
         let deficit = self.deficit();
         let (mut needed, mut expected) = (deficit, self.expected());
         // How many of the first round to send was decided already, and what became of them will be
-        // known in a moment, except of the last few.
+        // known in a moment, except of the last.
         let first = self.expected_of_first_round();
         if first > UNSETTLED {
             needed = needed.saturating_sub(first);

@@ -44,10 +44,14 @@ fn jitter_is_learnt_and_not_taken_for_loss() {
 #[test]
 fn jitter_is_still_known_where_much_is_lost() {
     for (delay, jitter) in PATHS {
-        for (bytes, early) in costs(delay * MS, jitter * MS, Loss::Random(0.17)) {
+        let costs = costs(delay * MS, jitter * MS, Loss::Random(0.17));
+        for (bytes, early) in &costs {
             // Without any waste it were 1.24: each packet has 30 bytes of its own, and one in six is sent again.
-            assert!(early < 0.1, "{delay} + {jitter} ms: {early:.3} given up early");
-            assert!(bytes < 1.5, "{delay} + {jitter} ms: {bytes:.2} bytes per byte");
+            assert!(*bytes < 1.5, "{delay} + {jitter} ms: {bytes:.2} bytes per byte");
+            assert!(*early < 0.15, "{delay} + {jitter} ms: {early:.3} given up early");
         }
+        // A megabyte is few round trips: single runs differ by chance.
+        let mean = costs.iter().map(|(_, early)| early).sum::<f64>() / costs.len() as f64;
+        assert!(mean < 0.06, "{delay} + {jitter} ms: {mean:.3} given up early");
     }
 }
