@@ -368,11 +368,18 @@ impl Connection {
                 self.settle(now);
             }
             TimerKind::Pto => {
-                self.counters.ptos += 1;
                 let reverse = self.acks.loss.upper();
-                let enough = self.has_enough_in_flight();
-                self.recovery.on_pto(now, reverse, enough, &mut self.outcome);
-                self.small_packet_due = self.path_mtu.wants_small_packet(self.recovery.time_outs());
+                if self.recovery.is_silent(now, reverse) {
+                    self.counters.ptos += 1;
+                    let enough = self.has_enough_in_flight();
+                    self.recovery.on_pto(now, reverse, enough, &mut self.outcome);
+                    let time_outs = self.recovery.time_outs();
+                    self.small_packet_due = self.path_mtu.wants_small_packet(time_outs);
+                } else {
+                    let lanes = &self.send_lanes;
+                    let needed = |content: &Content| is_waited_for(lanes, content);
+                    self.recovery.on_silent_tail(now, needed, &mut self.outcome);
+                }
                 self.settle(now);
             }
             TimerKind::Ack => self.acks.on_deadline(),
@@ -496,6 +503,14 @@ fn receive_limit(config: &Config, id: LaneId) -> u64 {
             let share = config.connection_window_bytes / u32::from(LaneId::PRIORITIES);
             u64::from(share).max(MIN_WINDOW_BYTES)
         }
+    }
+}
+
+/// Whether a message lacks this, and is better repaired at once than when later packets tell.
+fn is_waited_for(lanes: &[SendLane], content: &Content) -> bool {
+    match *content {
+        Content::Symbol { lane, seq, .. } => lanes[lane.index()].is_waited_for(seq),
+        Content::MaxData | Content::MaxLaneData(_) | Content::Close => false,
     }
 }
 

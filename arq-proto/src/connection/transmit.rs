@@ -58,8 +58,8 @@ pub(super) struct Draft {
     end: usize,
     contents: Contents,
     pub(super) eliciting: bool,
-    /// All its symbols are small messages, sent for the first time.
-    brings_small_messages: bool,
+    /// It brings something of a message's first round.
+    is_of_first_round: bool,
 }
 
 impl Draft {
@@ -212,7 +212,7 @@ impl Connection {
             end,
             contents: Contents::new(),
             eliciting: false,
-            brings_small_messages: false,
+            is_of_first_round: false,
         })
     }
 
@@ -233,17 +233,13 @@ impl Connection {
             }
             draft.put(out, &lane.frame(next, &mut self.scratch), Some(content));
             let parity = self.parity(id, next);
-            let is_first = draft.contents.len() == 1;
-            let is_small = self.send_lanes[id.index()].is_small_message(next);
             let (sent, cost) = self.send_lanes[id.index()].on_sent(next, parity);
             self.credit_used += cost;
-            draft.brings_small_messages = is_small
-                && matches!(sent, Sent::New(_))
-                && (is_first || draft.brings_small_messages);
+            draft.is_of_first_round |= sent.is_of_first_round();
             match sent {
                 Sent::New(bytes) => self.chunk_tuner.on_chunk(symbol, bytes),
                 Sent::Again => self.counters.chunks_retransmitted += 1,
-                Sent::Repair => self.counters.repair_symbols_sent += 1,
+                Sent::Parity | Sent::Repair => self.counters.repair_symbols_sent += 1,
             }
             self.scheduler.on_sent(id, waiting);
         }
@@ -337,8 +333,10 @@ impl Connection {
         let last = !more || !self.recovery.window_allows(self.path_mtu.size().into());
         if draft.eliciting && (probe || last) {
             DataHeader::set_ack_now(&mut out[draft.start..]);
-            if draft.brings_small_messages {
-                self.recovery.on_small_tail(now, number);
+            // What waits for the window leaves as soon as something is heard. Repairs wait for the last one's
+            // time-out: whoever put it off by repairing would never probe.
+            if !more && draft.is_of_first_round {
+                self.recovery.on_tail(now, number);
             }
         }
         protection::seal(number, out, draft.start);

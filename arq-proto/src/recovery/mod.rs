@@ -33,8 +33,8 @@ use crate::{
 
 /// A reset that answers a packet further back than this is out of date.
 const RESET_MEMORY_PACKETS: u64 = 1 << 16;
-/// Small messages at a time that have a time-out of their own.
-const MAX_UNANSWERED: usize = 32;
+/// Flights at a time whose ends have a time-out of their own.
+const MAX_TAILS: usize = 32;
 
 /// Packets that may leave after a probe time-out before an acknowledgement comes: all of the longest
 /// message, but not all of a large window. When the silence is a queue and not a loss, repeating
@@ -69,8 +69,8 @@ pub(crate) struct Recovery {
     path_from: PacketNumber,
     loss_deadline: Option<Instant>,
     newest_eliciting: Option<Instant>,
-    /// Packets of small messages that ended a flight, of which and of nothing later is heard yet.
-    unanswered: VecDeque<(PacketNumber, Instant)>,
+    /// The last packets of flights, of which and of nothing later is heard yet, and when they left.
+    tails: VecDeque<(PacketNumber, Instant)>,
     /// When an acknowledgement last brought something new.
     acked_at: Option<Instant>,
     pto_count: u32,
@@ -106,7 +106,7 @@ impl Recovery {
             path_from: PacketNumber(0),
             loss_deadline: None,
             newest_eliciting: None,
-            unanswered: VecDeque::new(),
+            tails: VecDeque::new(),
             acked_at: None,
             pto_count: 0,
             probe_budget: None,
@@ -217,12 +217,11 @@ impl Recovery {
         self.prune(now);
     }
 
-    /// The packet was sent that ends a flight, with nothing but messages of one packet, for the first time:
-    /// to send it again costs less than to wait for what later packets tell.
-    pub(crate) fn on_small_tail(&mut self, now: Instant, number: PacketNumber) {
+    /// The packet was sent that ends a flight: nobody else makes the peer tell of it soon.
+    pub(crate) fn on_tail(&mut self, now: Instant, number: PacketNumber) {
         // Those beyond wait for later packets, or the last one's time-out.
-        if self.unanswered.len() < MAX_UNANSWERED {
-            self.unanswered.push_back((number, now));
+        if self.tails.len() < MAX_TAILS {
+            self.tails.push_back((number, now));
         }
     }
 
@@ -249,8 +248,8 @@ impl Recovery {
             }
         }
         self.largest_acked = self.largest_acked.max(Some(ack.largest()));
-        while self.unanswered.front().is_some_and(|&(number, _)| number <= ack.largest()) {
-            self.unanswered.pop_front();
+        while self.tails.front().is_some_and(|&(number, _)| number <= ack.largest()) {
+            self.tails.pop_front();
         }
         if let Some((number, sent_at, app_limited)) = newly.largest {
             self.acked_at = Some(now);
@@ -350,9 +349,6 @@ impl Recovery {
     ///
     /// `enough`: so much is in flight that an answer is lost, rather than all of it. Then the first
     /// probes just ask, unless losses come in bursts.
-    ///
-    /// While the answer to later packets may still come, only small messages are repaired, and nothing is
-    /// probed.
     pub(crate) fn on_pto(
         &mut self,
         now: Instant,
@@ -360,10 +356,7 @@ impl Recovery {
         enough: bool,
         out: &mut Outcome,
     ) {
-        if self.silence_deadline(reverse).is_some_and(|deadline| deadline > now) {
-            return self.repair_unanswered(now, out);
-        }
-        self.unanswered.clear();
+        self.tails.clear();
         if enough && self.pto_count < ASKING_PROBES && !self.channel().is_bursty() {
             self.pto_count += 1;
             self.probe_due = true;
@@ -382,18 +375,22 @@ impl Recovery {
         self.prune(now);
     }
 
-    /// Later packets are under way, whose acknowledgements will tell of everything else.
-    fn repair_unanswered(&mut self, now: Instant, out: &mut Outcome) {
-        let base = self.pto_base();
-        let mut lost = Vec::new();
-        while let Some(&(number, sent_at)) = self.unanswered.front() {
-            if sent_at + base > now {
-                break;
-            }
-            self.unanswered.pop_front();
-            let packet = self.ledger.get(number.0);
-            lost.extend(packet.filter(|sent| sent.fate == Fate::InFlight).map(|_| number.0));
+    /// A flight's end is unanswered while later packets are under way. Their acknowledgements will tell of
+    /// all before them, but a round trip after they left: what is `needed` before that counts as lost.
+    pub(crate) fn on_silent_tail(
+        &mut self,
+        now: Instant,
+        needed: impl Fn(&Content) -> bool,
+        out: &mut Outcome,
+    ) {
+        let mut end = None;
+        while self.tail_deadline().is_some_and(|deadline| deadline <= now) {
+            end = self.tails.pop_front().map(|(number, _)| number);
         }
+        let Some(end) = end else { return };
+        let flight = self.ledger.in_flight().take_while(|&(number, _)| number <= end.0);
+        let lost = flight.filter(|(_, packet)| packet.contents.iter().any(&needed));
+        let lost: Vec<u64> = lost.map(|(number, _)| number).collect();
         self.declare_lost(now, &lost, LossCause::Timeout, out);
         self.prune(now);
     }
@@ -444,15 +441,25 @@ impl Recovery {
         self.loss_deadline
     }
 
-    /// When the tail of the flight should be probed.
-    /// When the silence after the last packet, or the one after a small message, is long enough.
+    /// When the silence after the last packet, or the one after the end of an earlier flight, is long enough.
     pub(crate) fn pto_deadline(&self, reverse: Probability) -> Option<Instant> {
         let silence = self.silence_deadline(reverse)?;
-        let small = self.unanswered.front().and_then(|&(_, sent_at)| {
-            // While acknowledgements come, later ones tell.
-            self.acked_at.max(Some(sent_at)).map(|from| from + self.pto_base())
-        });
-        Some(small.map_or(silence, |small| small.min(silence)))
+        Some(self.tail_deadline().map_or(silence, |tail| tail.min(silence)))
+    }
+
+    /// When the end of the earliest flight is silent: not while acknowledgements come, which may only
+    /// be later than usual.
+    fn tail_deadline(&self) -> Option<Instant> {
+        let &(_, sent_at) = self.tails.front()?;
+        let reordering = self.detector.reordering_window(&self.rtt);
+        let due = sent_at + self.pto_base().max(self.rtt.conservative() + reordering);
+        let pause = self.acked_at.map(|at| at + reordering);
+        Some(pause.map_or(due, |pause| pause.max(due)))
+    }
+
+    /// Whether it is all that was sent that is unanswered, and not only the end of an earlier flight.
+    pub(crate) fn is_silent(&self, now: Instant, reverse: Probability) -> bool {
+        self.silence_deadline(reverse).is_some_and(|deadline| deadline <= now)
     }
 
     fn silence_deadline(&self, reverse: Probability) -> Option<Instant> {
@@ -494,7 +501,7 @@ impl Recovery {
         self.loss = LossEstimator::default();
         self.controller.on_path_change();
         self.pto_count = 0;
-        self.unanswered.clear();
+        self.tails.clear();
         self.probe_budget = None;
     }
 

@@ -18,7 +18,7 @@ use crate::{
     units::{LaneId, MessageSeq, Probability, Reliability},
     wire::{
         frame::{Frame, RepairFrame, Shape},
-        BASE_MTU, LANE_MESSAGE_WINDOW,
+        LANE_MESSAGE_WINDOW,
     },
 };
 
@@ -211,10 +211,9 @@ impl SendLane {
         self.credit_used + cost <= self.credit && cost <= connection_credit
     }
 
-    /// Whether the symbol is all of a message, and small enough for any path.
-    pub(crate) fn is_small_message(&self, at: SymbolRef) -> bool {
-        let shape = self.messages[self.offset(at.seq)].shape();
-        shape.chunk_count() == 1 && shape.message_bytes <= usize::from(BASE_MTU)
+    /// Whether a message is repaired although the answer to later packets may still tell what it lacks.
+    pub(crate) fn is_waited_for(&self, seq: MessageSeq) -> bool {
+        self.repairs() && self.message(seq).is_some_and(Message::is_waited_for)
     }
 
     /// The frame of a symbol; a repair symbol is computed into `scratch`.
@@ -293,7 +292,7 @@ impl SendLane {
     /// `coding`: the peer takes repair symbols.
     pub(crate) fn repair(&mut self, loss: Probability, coding: bool) -> bool {
         let confidence = Confidence::new(loss, self.blocked);
-        let repairs = self.is_reliable() || self.repair_for.is_some();
+        let repairs = self.repairs();
         let mut any = false;
         for seq in std::mem::take(&mut self.damaged) {
             let Some(message) = self.message_mut(seq).filter(|_| repairs) else { continue };
@@ -313,7 +312,7 @@ impl SendLane {
     /// Whether silence means, for every message under way, that the answer is lost; `None` if there
     /// is no such message, or nothing is repaired.
     pub(crate) fn has_enough_in_flight(&self, confidence: Confidence) -> Option<bool> {
-        if !self.is_reliable() && self.repair_for.is_none() {
+        if !self.repairs() {
             return None;
         }
         let begun = self.messages.range(..self.offset(self.begin));
@@ -416,6 +415,16 @@ impl SendLane {
 
     fn offset(&self, seq: MessageSeq) -> usize {
         usize::try_from(seq.saturating_sub(self.base)).unwrap_or(usize::MAX)
+    }
+
+    /// Whether what was lost is sent again.
+    fn repairs(&self) -> bool {
+        self.is_reliable() || self.repair_for.is_some()
+    }
+
+    fn message(&self, seq: MessageSeq) -> Option<&Message> {
+        let offset = usize::try_from(seq.checked_sub(self.base)?).ok()?;
+        self.messages.get(offset)
     }
 
     fn message_mut(&mut self, seq: MessageSeq) -> Option<&mut Message> {

@@ -15,7 +15,7 @@ use crate::{
     recovery::confidence::Confidence,
     wire::{
         frame::{ChunkFrame, Shape},
-        MAX_CHUNKS, MIN_CHUNK_BYTES,
+        BASE_MTU, MAX_CHUNKS, MIN_CHUNK_BYTES,
     },
 };
 
@@ -73,8 +73,17 @@ pub(crate) enum Sent {
     New(usize),
     /// A chunk that was sent before.
     Again,
-    /// A repair symbol.
+    /// A repair symbol ahead of any loss.
+    Parity,
+    /// A repair symbol after a loss.
     Repair,
+}
+
+impl Sent {
+    /// Whether it belongs to a message's first round.
+    pub(crate) fn is_of_first_round(self) -> bool {
+        matches!(self, Self::New(_) | Self::Parity)
+    }
 }
 
 impl Message {
@@ -179,7 +188,11 @@ impl Message {
                 self.repairs_due -= 1;
                 self.repairs_sent = index + 1;
                 self.repairs_in_flight |= 1 << index;
-                Sent::Repair
+                if index < self.parity {
+                    Sent::Parity
+                } else {
+                    Sent::Repair
+                }
             }
         }
     }
@@ -359,6 +372,17 @@ impl Message {
         let unheard = self.acked == 0 && self.repairs_acked == 0;
         let in_flight = self.in_flight.count_ones() + self.repairs_in_flight.count_ones();
         unheard && confidence.is_sure_of_one_of(in_flight as usize)
+    }
+
+    /// Whether a part of it was heard of and the rest is silent, or all of it is one small packet that
+    /// left once. Silence about all of a longer one is an outage, in which nothing is added.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        if self.is_delivered() {
+            return false;
+        }
+        let is_small = self.chunk_count() == 1 && self.len() <= usize::from(BASE_MTU);
+        let heard_of = self.acked != 0 || self.repairs_acked != 0;
+        heard_of || (is_small && self.sent_again == 0 && self.to_send == 0)
     }
 
     pub(crate) fn is_sent(&self) -> bool {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use arq_proto::TimerKind;
+use arq_proto::{Config, ConfigBuilder, FecConfig, TimerKind};
 use arq_sim::{Datagram, Flow, Forged, Loss, Pair, Scenario, Verdict, WireConfig};
 
 use crate::common::{lossy, run_seeds, seeds, MS, SEC};
@@ -109,6 +109,28 @@ fn a_round_trip_estimate_is_right() {
 }
 
 /// What leaves meanwhile does not make a lost beacon wait for *its* acknowledgements.
+// ARQ-PTO-7
+#[test]
+fn the_end_of_a_message_is_repaired_as_soon_before_another_as_alone() {
+    let latest = |flow: &Flow| {
+        let mut all = Vec::new();
+        for seed in seeds(10) {
+            let config = ConfigBuilder { fec: FecConfig::Off, ..Config::builder() };
+            let scenario = Scenario::new(seed).wire(lossy(0.10)).config(config);
+            let mut pair = Pair::new(&scenario.client_sends([flow.clone()]));
+            pair.run_to_delivery(60 * SEC).unwrap_or_else(|halt| panic!("seed {seed}: {halt}"));
+            all.extend_from_slice(&pair.server_side().app.inbox(flow.lane).latencies);
+        }
+        all.sort_unstable();
+        all[all.len() * 98 / 100]
+    };
+    // At intervals of a round trip, the packets of the next one put the probe off.
+    let close = latest(&Flow::reliable(5, 10_000, 300).every(20 * MS));
+    let apart = latest(&Flow::reliable(5, 10_000, 300).every(200 * MS));
+    println!("p98 {close:?}, {apart:?} alone");
+    assert!(close <= 40 * MS && close <= apart.mul_f64(1.2), "{close:?}, {apart:?} alone");
+}
+
 // ARQ-PTO-7
 #[test]
 fn a_small_message_is_repaired_as_soon_beside_large_ones_as_alone() {

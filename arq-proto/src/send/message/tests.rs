@@ -189,6 +189,31 @@ fn silence_about_a_whole_message_is_a_lost_answer() {
     assert!(!single.has_enough_in_flight(confidence(10)), "one packet is easily lost");
 }
 
+// ARQ-PTO-7
+#[test]
+fn the_rest_of_a_message_is_waited_for_and_a_small_one_once() {
+    let mut message = message(10_000, 1_112);
+    assert!(!message.is_waited_for(), "nothing has left");
+    let sent = send_all(&mut message);
+    assert!(!message.is_waited_for(), "silence about all of it is an outage");
+    message.on_acked(0, sent[3]);
+    assert!(message.is_waited_for());
+    sent.iter().for_each(|&symbol| message.on_acked(0, symbol));
+    assert!(!message.is_waited_for(), "it has arrived");
+
+    let mut small = self::message(300, 1_112);
+    let sent = send_all(&mut small);
+    assert!(small.is_waited_for());
+    small.on_lost(0, sent[0]);
+    small.repair(confidence(10));
+    send_all(&mut small);
+    assert!(!small.is_waited_for(), "it was sent again");
+    // One packet, but more than any path carries.
+    let mut large = self::message(9_000, 9_000);
+    send_all(&mut large);
+    assert!(!large.is_waited_for());
+}
+
 // ARQ-REP-5
 #[test]
 fn a_message_of_one_chunk_is_doubled_instead() {
