@@ -435,20 +435,23 @@ impl Connection {
                 Content::Close => {}
             }
         }
-        self.repair(damaged);
+        self.repair(damaged, std::mem::take(&mut outcome.by_silence));
         // Keep the buffers: they are filled for every acknowledgement.
         self.outcome = outcome;
         self.learn_sizes(now);
         self.finish_if_flushed(now);
     }
 
-    /// Repairs the lanes whose bit is set.
-    fn repair(&mut self, mut damaged: u16) {
-        let loss = self.recovery.loss.upper();
+    /// Repairs the lanes whose bit is set. `by_silence`: nobody has told what is missing.
+    fn repair(&mut self, mut damaged: u16, by_silence: bool) {
+        let mut confidence = Confidence::new(self.recovery.loss.upper());
+        if by_silence {
+            confidence = confidence.after_silence(self.acks.loss.upper());
+        }
         while damaged != 0 {
             let lane = damaged.trailing_zeros();
             damaged &= damaged - 1;
-            if self.send_lanes[lane as usize].repair(loss, self.peer_takes_repair) {
+            if self.send_lanes[lane as usize].repair(confidence, self.peer_takes_repair) {
                 self.pending_lanes |= 1 << lane;
             }
         }
@@ -456,7 +459,7 @@ impl Connection {
 
     /// Whether silence means that an answer was lost, rather than what it would have answered.
     fn has_enough_in_flight(&self) -> bool {
-        let confidence = Confidence::new(self.recovery.loss.upper(), false);
+        let confidence = Confidence::new(self.recovery.loss.upper());
         let lanes = self.send_lanes.iter();
         let enough = lanes.filter_map(|lane| lane.has_enough_in_flight(confidence));
         enough.reduce(|all, enough| all && enough).unwrap_or(false)

@@ -13,6 +13,8 @@ use crate::units::Probability;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Confidence {
     loss: f64,
+    /// The chance that anything is missing at all.
+    missing: f64,
     bulk: bool,
 }
 
@@ -25,10 +27,21 @@ const SMALL: usize = 16;
 const DOUBT_WHEN_LARGE: f64 = 0.1;
 
 impl Confidence {
+    /// Where symbols are known to be missing.
+    pub(crate) fn new(loss: Probability) -> Self {
+        Self { loss: loss.as_f64(), missing: 1.0, bulk: false }
+    }
+
+    /// Nobody has told of them: it may be the answer that is lost, with the share `reverse`.
+    pub(crate) fn after_silence(self, reverse: Probability) -> Self {
+        let silence = 1.0 - (1.0 - self.loss) * (1.0 - reverse.as_f64());
+        Self { missing: (self.loss / silence.max(f64::MIN_POSITIVE)).min(1.0), ..self }
+    }
+
     /// `bulk`: the application waits for room. Another round then delays nobody, but bytes do: just
     /// what is needed is sent.
-    pub(crate) fn new(loss: Probability, bulk: bool) -> Self {
-        Self { loss: loss.as_f64(), bulk }
+    pub(crate) fn in_bulk(self, bulk: bool) -> Self {
+        Self { bulk, ..self }
     }
 
     /// Whether it is all but impossible that every one of so many symbols is lost, by chance.
@@ -42,7 +55,7 @@ impl Confidence {
         if self.bulk {
             return needed;
         }
-        let doubt = if needed <= SMALL { DOUBT } else { DOUBT_WHEN_LARGE };
+        let doubt = if needed <= SMALL { DOUBT } else { DOUBT_WHEN_LARGE } / self.missing;
         let most = 2 * needed + 3;
         // The chance that the last symbol needed is the one numbered `sent`: negative binomial.
         let (mut sent, mut chance) = (needed, (1.0 - self.loss).powi(needed as i32));
@@ -61,7 +74,21 @@ mod tests {
     use super::*;
 
     fn symbols(needed: usize, percent: u32, bulk: bool) -> usize {
-        Confidence::new(Probability::from_ppm(percent * 10_000), bulk).symbols_for(needed)
+        let loss = Probability::from_ppm(percent * 10_000);
+        Confidence::new(loss).in_bulk(bulk).symbols_for(needed)
+    }
+
+    // ARQ-REP-2
+    #[test]
+    fn silence_may_be_a_lost_answer() {
+        // Two copies are all lost with 1.4 %, but in nearly half of the cases none is needed.
+        let loss = Probability::from_ppm(120_000);
+        let known = Confidence::new(loss);
+        let silent = known.after_silence(loss);
+        assert_eq!((known.symbols_for(1), silent.symbols_for(1)), (3, 2));
+        // Nothing is lost on the way back: silence is as good as knowledge.
+        assert_eq!(known.after_silence(Probability::ZERO), known);
+        assert_eq!(Confidence::new(Probability::ZERO).after_silence(loss).symbols_for(1), 1);
     }
 
     // ARQ-REP-2

@@ -49,6 +49,8 @@ const ASKING_PROBES: u32 = 2;
 pub(crate) struct Outcome {
     pub(crate) acked: Vec<Content>,
     pub(crate) lost: Vec<Content>,
+    /// What is lost was not told by an acknowledgement.
+    pub(crate) by_silence: bool,
 }
 
 /// The sender's view of the path.
@@ -396,6 +398,7 @@ impl Recovery {
     }
 
     fn declare_lost(&mut self, now: Instant, numbers: &[u64], cause: LossCause, out: &mut Outcome) {
+        out.by_silence |= cause == LossCause::Timeout;
         let (mut bytes, mut newest) = (0, None);
         for &number in numbers {
             self.ledger.set_fate(number, Fate::Lost(now));

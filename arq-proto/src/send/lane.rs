@@ -15,7 +15,7 @@ use crate::{
     fec,
     flow::message_cost,
     recovery::confidence::Confidence,
-    units::{LaneId, MessageSeq, Probability, Reliability},
+    units::{LaneId, MessageSeq, Reliability},
     wire::{
         frame::{Frame, RepairFrame, Shape},
         LANE_MESSAGE_WINDOW,
@@ -290,8 +290,8 @@ impl SendLane {
 
     /// Decides what to send in place of what was lost; tells whether there is anything.
     /// `coding`: the peer takes repair symbols.
-    pub(crate) fn repair(&mut self, loss: Probability, coding: bool) -> bool {
-        let confidence = Confidence::new(loss, self.blocked);
+    pub(crate) fn repair(&mut self, confidence: Confidence, coding: bool) -> bool {
+        let confidence = confidence.in_bulk(self.blocked);
         let repairs = self.repairs();
         let mut any = false;
         for seq in std::mem::take(&mut self.damaged) {

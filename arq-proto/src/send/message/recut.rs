@@ -135,7 +135,7 @@ mod tests {
         let mut message = message(9_000, 3_000);
         let sent = send_all(&mut message);
         sent.iter().for_each(|&symbol| message.on_lost(0, symbol));
-        message.repair(Confidence::new(Probability::from_ppm(250_000), false));
+        message.repair(Confidence::new(Probability::from_ppm(250_000)));
         assert_eq!(message.next_symbol(), Some(Symbol::Repair(0)));
         send_all(&mut message);
         message.recut(1_000);

@@ -16,7 +16,7 @@ fn message(len: usize, max_chunk: usize) -> Message {
 }
 
 fn confidence(percent: u32) -> Confidence {
-    Confidence::new(Probability::from_ppm(percent * 10_000), false)
+    Confidence::new(Probability::from_ppm(percent * 10_000))
 }
 
 /// Sends everything that is to be sent.
@@ -233,7 +233,7 @@ fn a_loss_that_was_none_takes_its_repair_back() {
     let mut message = message(10_000, 1_112);
     let sent = send_all(&mut message);
     sent.iter().for_each(|&symbol| message.on_lost(0, symbol));
-    message.repair(Confidence::new(Probability::ZERO, true));
+    message.repair(Confidence::new(Probability::ZERO).in_bulk(true));
     sent[..4].iter().for_each(|&symbol| message.on_acked(0, symbol));
     assert_eq!(send_all(&mut message).len(), 5, "nine chunks, four of them were late");
 }
