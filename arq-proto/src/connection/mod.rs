@@ -376,8 +376,10 @@ impl Connection {
                     let time_outs = self.recovery.time_outs();
                     self.small_packet_due = self.path_mtu.wants_small_packet(time_outs);
                 } else {
+                    let independent = !self.recovery.channel().is_bursty();
+                    let chance = independent.then(|| Confidence::new(self.recovery.loss.upper()));
                     let lanes = &self.send_lanes;
-                    let needed = |content: &Content| is_waited_for(lanes, content);
+                    let needed = |content: &Content| is_waited_for(lanes, content, chance);
                     self.recovery.on_silent_tail(now, needed, &mut self.outcome);
                 }
                 self.settle(now);
@@ -510,9 +512,9 @@ fn receive_limit(config: &Config, id: LaneId) -> u64 {
 }
 
 /// Whether a message lacks this, and is better repaired at once than when later packets tell.
-fn is_waited_for(lanes: &[SendLane], content: &Content) -> bool {
+fn is_waited_for(lanes: &[SendLane], content: &Content, chance: Option<Confidence>) -> bool {
     match *content {
-        Content::Symbol { lane, seq, .. } => lanes[lane.index()].is_waited_for(seq),
+        Content::Symbol { lane, seq, .. } => lanes[lane.index()].is_waited_for(seq, chance),
         Content::MaxData | Content::MaxLaneData(_) | Content::Close => false,
     }
 }

@@ -212,8 +212,9 @@ impl SendLane {
     }
 
     /// Whether a message is repaired although the answer to later packets may still tell what it lacks.
-    pub(crate) fn is_waited_for(&self, seq: MessageSeq) -> bool {
-        self.repairs() && self.message(seq).is_some_and(Message::is_waited_for)
+    /// `chance`: losses are independent.
+    pub(crate) fn is_waited_for(&self, seq: MessageSeq, chance: Option<Confidence>) -> bool {
+        self.repairs() && self.message(seq).is_some_and(|message| message.is_waited_for(chance))
     }
 
     /// The frame of a symbol; a repair symbol is computed into `scratch`.

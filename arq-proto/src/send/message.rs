@@ -370,19 +370,24 @@ impl Message {
     /// so many of its symbols are in flight that they cannot all be lost by chance.
     pub(crate) fn has_enough_in_flight(&self, confidence: Confidence) -> bool {
         let unheard = self.acked == 0 && self.repairs_acked == 0;
-        let in_flight = self.in_flight.count_ones() + self.repairs_in_flight.count_ones();
-        unheard && confidence.is_sure_of_one_of(in_flight as usize)
+        unheard && confidence.is_sure_of_one_of(self.in_flight())
+    }
+
+    fn in_flight(&self) -> usize {
+        (self.in_flight.count_ones() + self.repairs_in_flight.count_ones()) as usize
     }
 
     /// Whether a part of it was heard of and the rest is silent, or all of it is one small packet that
-    /// left once. Silence about all of a longer one is an outage, in which nothing is added.
-    pub(crate) fn is_waited_for(&self) -> bool {
+    /// left once. Silence about all of a longer one is an outage, in which nothing is added; about
+    /// more of it than is lost by chance, a lost answer. `chance`: losses are independent.
+    pub(crate) fn is_waited_for(&self, chance: Option<Confidence>) -> bool {
         if self.is_delivered() {
             return false;
         }
         let is_small = self.chunk_count() == 1 && self.len() <= usize::from(BASE_MTU);
         let heard_of = self.acked != 0 || self.repairs_acked != 0;
-        heard_of || (is_small && self.sent_again == 0 && self.to_send == 0)
+        let lost_answer = chance.is_some_and(|chance| chance.is_sure_of_one_of(self.in_flight()));
+        (heard_of && !lost_answer) || (is_small && self.sent_again == 0 && self.to_send == 0)
     }
 
     pub(crate) fn is_sent(&self) -> bool {
