@@ -10,6 +10,7 @@ use std::{
 use smallvec::SmallVec;
 
 use crate::{
+    congestion::LossCause,
     send::message::Symbol,
     units::{LaneId, MessageSeq, PacketNumber},
 };
@@ -37,8 +38,8 @@ pub(crate) enum Fate {
     InFlight,
     /// Acknowledged.
     Acked,
-    /// Declared lost at this time; may still turn out to have arrived.
-    Lost(Instant),
+    /// Declared lost at this time, and why; may still turn out to have arrived.
+    Lost(Instant, LossCause),
     /// Carries nothing that the peer must acknowledge.
     NotEliciting,
     /// Never sent: an acknowledgement of it is made up.
@@ -169,7 +170,7 @@ impl SentLedger {
                     let crowded = self.next_number().0 - self.floor > MAX_REMEMBERED;
                     crowded || settled_before.is_some_and(|limit| packet.sent_at < limit)
                 }
-                Fate::Lost(at) => settled_before.is_some_and(|limit| at < limit),
+                Fate::Lost(at, _) => settled_before.is_some_and(|limit| at < limit),
                 Fate::InFlight => false,
             };
             if !settled {
@@ -177,14 +178,14 @@ impl SentLedger {
             }
             match fate {
                 Fate::Acked => on_settled(self.floor, bytes, false),
-                Fate::Lost(_) => on_settled(self.floor, bytes, true),
+                Fate::Lost(..) => on_settled(self.floor, bytes, true),
                 Fate::InFlight | Fate::NotEliciting | Fate::Skipped => {}
             }
             self.floor += 1;
         }
         while self.base < self.floor {
             let Some(front) = self.packets.front() else { return };
-            if let Fate::Lost(at) = front.fate {
+            if let Fate::Lost(at, _) = front.fate {
                 let recent = now.saturating_duration_since(at) < LOST_MEMORY;
                 if recent && self.floor - self.base <= MAX_REMEMBERED {
                     return;
@@ -263,7 +264,7 @@ mod tests {
         let mut settled = Vec::new();
         ledger.prune(t0, None, |_, _, lost| settled.push(lost));
         assert_eq!(ledger.floor(), PacketNumber(0));
-        ledger.set_fate(0, Fate::Lost(t0));
+        ledger.set_fate(0, Fate::Lost(t0, LossCause::Gap));
         assert_eq!(ledger.in_flight().map(|(n, _)| n).collect::<Vec<_>>(), [4]);
         ledger.prune(t0, Some(t0), |_, _, lost| settled.push(lost));
         assert_eq!(ledger.floor(), PacketNumber(0), "lost just now");

@@ -98,7 +98,11 @@ impl Controller for Aimd {
         self.credit = 0;
     }
 
-    fn on_spurious_loss(&mut self) {
+    fn on_spurious_loss(&mut self, cause: LossCause) {
+        // A time-out reduced nothing, so it says nothing about a reduction.
+        if cause == LossCause::Timeout {
+            return;
+        }
         if let Some((window, threshold)) = self.before_reduction.take() {
             self.window = self.window.max(window);
             self.threshold = self.threshold.max(threshold);
@@ -187,7 +191,9 @@ mod tests {
         ack(&mut aimd, t0, t0, true);
         assert_eq!(aimd.window(), 10 * MTU);
         lose(&mut aimd, t0, t0);
-        aimd.on_spurious_loss();
+        aimd.on_spurious_loss(LossCause::Timeout);
+        assert_eq!(aimd.window(), 5 * MTU, "a time-out reduced nothing");
+        aimd.on_spurious_loss(LossCause::Gap);
         assert_eq!(aimd.window(), 10 * MTU);
     }
 }

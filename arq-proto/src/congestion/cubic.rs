@@ -153,7 +153,11 @@ impl Controller for Cubic {
         self.reduce();
     }
 
-    fn on_spurious_loss(&mut self) {
+    fn on_spurious_loss(&mut self, cause: LossCause) {
+        // A time-out reduced nothing, so it says nothing about a reduction.
+        if cause == LossCause::Timeout {
+            return;
+        }
         if let Some(before) = self.before_reduction.take() {
             if before.window > self.shape.window {
                 self.shape = before;
@@ -304,7 +308,9 @@ mod tests {
         assert!(packets(&cubic) < before + 60, "{before} -> {}", packets(&cubic));
 
         let mut cubic = reduced(t0);
-        cubic.on_spurious_loss();
+        cubic.on_spurious_loss(LossCause::Timeout);
+        assert!(packets(&cubic) < 1_280, "a time-out reduced nothing");
+        cubic.on_spurious_loss(LossCause::Gap);
         assert_eq!(packets(&cubic), 1_280);
         cubic.on_silence();
         assert_eq!(packets(&cubic), 2);

@@ -106,7 +106,7 @@ impl Model {
                 self.ack(self.number, packets, Duration::from_millis(rtt_ms), app_limited);
             }
             Operation::Lose { cause, packets } => self.lose(cause, packets),
-            Operation::Spurious => self.controller.on_spurious_loss(),
+            Operation::Spurious => self.controller.on_spurious_loss(LossCause::Gap),
             Operation::Silence => self.controller.on_silence(),
             Operation::PathChange => self.controller.on_path_change(),
             Operation::Wait(ms) => self.now += Duration::from_millis(ms),
@@ -172,7 +172,7 @@ proptest! {
         let before = model.controller.window();
         model.now += Duration::from_secs(1);
         model.lose(LossCause::Gap, 3);
-        model.controller.on_spurious_loss();
+        model.controller.on_spurious_loss(LossCause::Gap);
         prop_assert!(model.controller.window() >= before);
     }
 }

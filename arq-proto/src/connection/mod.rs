@@ -86,6 +86,8 @@ pub struct Connection {
     path_mtu: PathMtu,
     /// The size of chunks that pays, below that.
     chunk_tuner: ChunkTuner,
+    /// Something of a message's first round left since the end of the last flight.
+    first_round_open: bool,
     /// A small packet shall show whether only large ones vanish.
     small_packet_due: bool,
     peer_app_params: Bytes,
@@ -149,6 +151,7 @@ impl Connection {
                 .collect(),
             path_mtu,
             chunk_tuner: ChunkTuner::default(),
+            first_round_open: false,
             small_packet_due: false,
             config,
             state,
@@ -369,7 +372,7 @@ impl Connection {
             }
             TimerKind::Pto => {
                 let reverse = self.acks.loss.upper();
-                if self.recovery.is_silent(now, reverse) {
+                if self.recovery.probe_is_due(now, reverse) {
                     self.counters.ptos += 1;
                     let enough = self.has_enough_in_flight();
                     self.recovery.on_pto(now, reverse, enough, &mut self.outcome);
@@ -379,8 +382,8 @@ impl Connection {
                     let independent = !self.recovery.channel().is_bursty();
                     let chance = independent.then(|| Confidence::new(self.recovery.loss.upper()));
                     let lanes = &self.send_lanes;
-                    let needed = |content: &Content| is_waited_for(lanes, content, chance);
-                    self.recovery.on_silent_tail(now, needed, &mut self.outcome);
+                    let needed = |content: &Content| wants_early_repair(lanes, content, chance);
+                    self.recovery.on_tail_time_out(now, needed, &mut self.outcome);
                 }
                 self.settle(now);
             }
@@ -437,18 +440,18 @@ impl Connection {
                 Content::Close => {}
             }
         }
-        self.repair(damaged, std::mem::take(&mut outcome.by_silence));
+        self.repair(damaged, std::mem::take(&mut outcome.by_time_out));
         // Keep the buffers: they are filled for every acknowledgement.
         self.outcome = outcome;
         self.learn_sizes(now);
         self.finish_if_flushed(now);
     }
 
-    /// Repairs the lanes whose bit is set. `by_silence`: nobody has told what is missing.
-    fn repair(&mut self, mut damaged: u16, by_silence: bool) {
+    /// Repairs the lanes whose bit is set. `by_time_out`: no acknowledgement has told what is missing.
+    fn repair(&mut self, mut damaged: u16, by_time_out: bool) {
         let mut confidence = Confidence::new(self.recovery.loss.upper());
-        if by_silence {
-            confidence = confidence.after_silence(self.acks.loss.upper());
+        if by_time_out {
+            confidence = confidence.after_time_out(self.acks.loss.upper());
         }
         while damaged != 0 {
             let lane = damaged.trailing_zeros();
@@ -511,10 +514,10 @@ fn receive_limit(config: &Config, id: LaneId) -> u64 {
     }
 }
 
-/// Whether a message lacks this, and is better repaired at once than when later packets tell.
-fn is_waited_for(lanes: &[SendLane], content: &Content, chance: Option<Confidence>) -> bool {
+/// Whether what this is of is better repaired at once than when later packets tell.
+fn wants_early_repair(lanes: &[SendLane], content: &Content, chance: Option<Confidence>) -> bool {
     match *content {
-        Content::Symbol { lane, seq, .. } => lanes[lane.index()].is_waited_for(seq, chance),
+        Content::Symbol { lane, seq, .. } => lanes[lane.index()].wants_early_repair(seq, chance),
         Content::MaxData | Content::MaxLaneData(_) | Content::Close => false,
     }
 }

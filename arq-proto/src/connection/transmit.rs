@@ -58,8 +58,6 @@ pub(super) struct Draft {
     end: usize,
     contents: Contents,
     pub(super) eliciting: bool,
-    /// It brings something of a message's first round.
-    is_of_first_round: bool,
 }
 
 impl Draft {
@@ -206,14 +204,7 @@ impl Connection {
         }
         .encode(out);
         let end = start + limit.saturating_sub(TAG_BYTES);
-        Some(Draft {
-            start,
-            frames: out.len(),
-            end,
-            contents: Contents::new(),
-            eliciting: false,
-            is_of_first_round: false,
-        })
+        Some(Draft { start, frames: out.len(), end, contents: Contents::new(), eliciting: false })
     }
 
     /// Chunks and repair symbols, until the packet is full.
@@ -235,7 +226,7 @@ impl Connection {
             let parity = self.parity(id, next);
             let (sent, cost) = self.send_lanes[id.index()].on_sent(next, parity);
             self.credit_used += cost;
-            draft.is_of_first_round |= sent.is_of_first_round();
+            self.first_round_open |= sent.is_of_first_round();
             match sent {
                 Sent::New(bytes) => self.chunk_tuner.on_chunk(symbol, bytes),
                 Sent::Again => self.counters.chunks_retransmitted += 1,
@@ -333,9 +324,9 @@ impl Connection {
         let last = !more || !self.recovery.window_allows(self.path_mtu.size().into());
         if draft.eliciting && (probe || last) {
             DataHeader::set_ack_now(&mut out[draft.start..]);
-            // What waits for the window leaves as soon as something is heard. Repairs wait for the last one's
-            // time-out: whoever put it off by repairing would never probe.
-            if !more && draft.is_of_first_round {
+            // What waits for the window leaves as soon as something is heard. Flights of repairs alone have no
+            // timer: each would start the next, and put the probe off for ever.
+            if !more && std::mem::take(&mut self.first_round_open) {
                 self.recovery.on_tail(now, number);
             }
         }

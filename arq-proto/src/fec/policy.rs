@@ -29,7 +29,7 @@ pub(crate) struct Stakes {
 }
 
 /// The chance of failure that is good enough.
-const ENOUGH: f64 = 0.006;
+const ENOUGH: f64 = 0.009;
 /// Losses below this are not worth any byte.
 const LEAST_LOSS: f64 = 0.008;
 /// The budget, beyond what retransmissions would take anyway: a third of the bytes of a small message,
@@ -40,7 +40,10 @@ const LARGE_SHARE: f64 = 1.0 / 16.0;
 /// Bytes of a packet beside its chunk: IP, UDP, header, frame, tag.
 const PACKET_BYTES: f64 = 53.0;
 /// What a packet costs beside its bytes, in bytes: the work of both hosts, and airtime.
-const PACKET_COST_BYTES: f64 = 20.0;
+const PACKET_COST_BYTES: f64 = 30.0;
+/// What two chunks that share a packet may have left over: for one, as much is reserved as its frame
+/// takes at most.
+const SPARE_BYTES: usize = 8;
 /// What a failure costs, as a multiple of the message.
 const FAILURE_COST: f64 = 8.0;
 
@@ -95,7 +98,7 @@ pub(crate) fn chunk_bytes(message_bytes: usize, max_chunk_bytes: usize, channel:
         return max_chunk_bytes;
     }
     // Two in a packet would be lost together.
-    let alone = (2 * message_bytes - 1) / max_chunk_bytes;
+    let alone = (2 * message_bytes - 1) / (max_chunk_bytes + SPARE_BYTES);
     let most = alone.min(message_bytes / usize::from(MIN_CHUNK_BYTES)).max(fewest);
     let shape = |count| Shape { message_bytes, chunk_bytes: message_bytes.div_ceil(count) };
     let shapes = (fewest..=most).map(shape).map(|shape| (cost(shape, channel), shape.chunk_bytes));

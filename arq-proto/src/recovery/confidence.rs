@@ -32,8 +32,10 @@ impl Confidence {
         Self { loss: loss.as_f64(), missing: 1.0, bulk: false }
     }
 
-    /// Nobody has told of them: it may be the answer that is lost, with the share `reverse`.
-    pub(crate) fn after_silence(self, reverse: Probability) -> Self {
+    /// A time-out and no acknowledgement told of them: it may be the answer that is lost, with the
+    /// share `reverse`. Exact for one packet; for more, something is missing more often, but all of
+    /// them seldom.
+    pub(crate) fn after_time_out(self, reverse: Probability) -> Self {
         let silence = 1.0 - (1.0 - self.loss) * (1.0 - reverse.as_f64());
         Self { missing: (self.loss / silence.max(f64::MIN_POSITIVE)).min(1.0), ..self }
     }
@@ -55,7 +57,8 @@ impl Confidence {
         if self.bulk {
             return needed;
         }
-        let doubt = if needed <= SMALL { DOUBT } else { DOUBT_WHEN_LARGE } / self.missing;
+        let accepted = if needed <= SMALL { DOUBT } else { DOUBT_WHEN_LARGE };
+        let doubt = accepted / self.missing;
         let most = 2 * needed + 3;
         // The chance that the last symbol needed is the one numbered `sent`: negative binomial.
         let (mut sent, mut chance) = (needed, (1.0 - self.loss).powi(needed as i32));
@@ -80,15 +83,15 @@ mod tests {
 
     // ARQ-REP-2
     #[test]
-    fn silence_may_be_a_lost_answer() {
+    fn a_time_out_may_be_a_lost_answer() {
         // Two copies are all lost with 1.4 %, but in nearly half of the cases none is needed.
         let loss = Probability::from_ppm(120_000);
         let known = Confidence::new(loss);
-        let silent = known.after_silence(loss);
+        let silent = known.after_time_out(loss);
         assert_eq!((known.symbols_for(1), silent.symbols_for(1)), (3, 2));
         // Nothing is lost on the way back: silence is as good as knowledge.
-        assert_eq!(known.after_silence(Probability::ZERO), known);
-        assert_eq!(Confidence::new(Probability::ZERO).after_silence(loss).symbols_for(1), 1);
+        assert_eq!(known.after_time_out(Probability::ZERO), known);
+        assert_eq!(Confidence::new(Probability::ZERO).after_time_out(loss).symbols_for(1), 1);
     }
 
     // ARQ-REP-2

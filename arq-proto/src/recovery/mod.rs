@@ -50,7 +50,7 @@ pub(crate) struct Outcome {
     pub(crate) acked: Vec<Content>,
     pub(crate) lost: Vec<Content>,
     /// What is lost was not told by an acknowledgement.
-    pub(crate) by_silence: bool,
+    pub(crate) by_time_out: bool,
 }
 
 /// The sender's view of the path.
@@ -294,15 +294,15 @@ impl Recovery {
         match before {
             Fate::Acked | Fate::NotEliciting => return Ok(()),
             Fate::Skipped => return Err(Violation::AckOfUnsent),
-            Fate::InFlight | Fate::Lost(_) => {}
+            Fate::InFlight | Fate::Lost(..) => {}
         }
         self.ledger.set_fate(number, Fate::Acked);
         let Some(packet) = self.ledger.get(number) else { return Ok(()) };
         out.acked.extend_from_slice(&packet.contents);
         let (sent_at, bytes, app_limited) =
             (packet.sent_at, u64::from(packet.bytes), packet.app_limited);
-        if matches!(before, Fate::Lost(_)) {
-            self.on_spurious_loss(now, number, sent_at);
+        if let Fate::Lost(_, cause) = before {
+            self.on_spurious_loss(now, number, sent_at, cause);
         } else {
             newly.bytes += bytes;
             newly.packets += 1;
@@ -311,7 +311,7 @@ impl Recovery {
         Ok(())
     }
 
-    fn on_spurious_loss(&mut self, now: Instant, number: u64, sent_at: Instant) {
+    fn on_spurious_loss(&mut self, now: Instant, number: u64, sent_at: Instant, cause: LossCause) {
         self.packets_spuriously_lost += 1;
         let distance = self.largest_acked.map_or(0, |largest| largest.0.saturating_sub(number));
         let late = now.saturating_duration_since(sent_at).saturating_sub(self.rtt.conservative());
@@ -319,7 +319,7 @@ impl Recovery {
         if distance > 0 {
             self.detector.on_spurious_loss(distance, late);
         }
-        self.controller.on_spurious_loss();
+        self.controller.on_spurious_loss(cause);
     }
 
     /// Declares lost what the detector finds lost, and notes when to look again.
@@ -379,7 +379,7 @@ impl Recovery {
 
     /// A flight's end is unanswered while later packets are under way. Their acknowledgements will tell of
     /// all before them, but a round trip after they left: what is `needed` before that counts as lost.
-    pub(crate) fn on_silent_tail(
+    pub(crate) fn on_tail_time_out(
         &mut self,
         now: Instant,
         needed: impl Fn(&Content) -> bool,
@@ -398,10 +398,10 @@ impl Recovery {
     }
 
     fn declare_lost(&mut self, now: Instant, numbers: &[u64], cause: LossCause, out: &mut Outcome) {
-        out.by_silence |= cause == LossCause::Timeout;
+        out.by_time_out |= cause == LossCause::Timeout;
         let (mut bytes, mut newest) = (0, None);
         for &number in numbers {
-            self.ledger.set_fate(number, Fate::Lost(now));
+            self.ledger.set_fate(number, Fate::Lost(now, cause));
             let Some(packet) = self.ledger.get(number) else { continue };
             out.lost.extend_from_slice(&packet.contents);
             bytes += u64::from(packet.bytes);
@@ -450,9 +450,13 @@ impl Recovery {
         Some(self.tail_deadline().map_or(silence, |tail| tail.min(silence)))
     }
 
-    /// When the end of the earliest flight is silent: not while acknowledgements come, which may only
-    /// be later than usual.
+    /// When the end of the earliest flight is silent. Not while acknowledgements come: its own may just
+    /// be late.
     fn tail_deadline(&self) -> Option<Instant> {
+        // Probes back off, these do not.
+        if self.pto_count > 0 {
+            return None;
+        }
         let &(_, sent_at) = self.tails.front()?;
         let reordering = self.detector.reordering_window(&self.rtt);
         let due = sent_at + self.pto_base().max(self.rtt.conservative() + reordering);
@@ -461,7 +465,7 @@ impl Recovery {
     }
 
     /// Whether it is all that was sent that is unanswered, and not only the end of an earlier flight.
-    pub(crate) fn is_silent(&self, now: Instant, reverse: Probability) -> bool {
+    pub(crate) fn probe_is_due(&self, now: Instant, reverse: Probability) -> bool {
         self.silence_deadline(reverse).is_some_and(|deadline| deadline <= now)
     }
 

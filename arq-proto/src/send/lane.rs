@@ -213,8 +213,9 @@ impl SendLane {
 
     /// Whether a message is repaired although the answer to later packets may still tell what it lacks.
     /// `chance`: losses are independent.
-    pub(crate) fn is_waited_for(&self, seq: MessageSeq, chance: Option<Confidence>) -> bool {
-        self.repairs() && self.message(seq).is_some_and(|message| message.is_waited_for(chance))
+    pub(crate) fn wants_early_repair(&self, seq: MessageSeq, chance: Option<Confidence>) -> bool {
+        self.repairs()
+            && self.message(seq).is_some_and(|message| message.wants_early_repair(chance))
     }
 
     /// The frame of a symbol; a repair symbol is computed into `scratch`.

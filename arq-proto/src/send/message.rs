@@ -380,8 +380,8 @@ impl Message {
     /// Whether a part of it was heard of and the rest is silent, or all of it is one small packet that
     /// left once. Silence about all of a longer one is an outage, in which nothing is added; about
     /// more of it than is lost by chance, a lost answer. `chance`: losses are independent.
-    pub(crate) fn is_waited_for(&self, chance: Option<Confidence>) -> bool {
-        if self.is_delivered() {
+    pub(crate) fn wants_early_repair(&self, chance: Option<Confidence>) -> bool {
+        if !self.has_begun() || self.is_delivered() {
             return false;
         }
         let is_small = self.chunk_count() == 1 && self.len() <= usize::from(BASE_MTU);

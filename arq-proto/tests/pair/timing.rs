@@ -108,7 +108,6 @@ fn a_round_trip_estimate_is_right() {
     }
 }
 
-/// What leaves meanwhile does not make a lost beacon wait for *its* acknowledgements.
 // ARQ-PTO-7
 #[test]
 fn the_end_of_a_message_is_repaired_as_soon_before_another_as_alone() {
@@ -131,6 +130,7 @@ fn the_end_of_a_message_is_repaired_as_soon_before_another_as_alone() {
     assert!(close <= 40 * MS && close <= apart.mul_f64(1.2), "{close:?}, {apart:?} alone");
 }
 
+/// What leaves meanwhile does not make a lost beacon wait for *its* acknowledgements.
 // ARQ-PTO-7
 #[test]
 fn a_small_message_is_repaired_as_soon_beside_large_ones_as_alone() {

@@ -330,7 +330,7 @@ impl Controller for Bbr {
         }
     }
 
-    fn on_spurious_loss(&mut self) {
+    fn on_spurious_loss(&mut self, _: LossCause) {
         self.rounds.on_spurious_loss();
         // Later ones have nothing to do with the reduction.
         let recent = self.round < self.hold_until;

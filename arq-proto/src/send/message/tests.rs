@@ -191,30 +191,30 @@ fn silence_about_a_whole_message_is_a_lost_answer() {
 
 // ARQ-PTO-7
 #[test]
-fn the_rest_of_a_message_is_waited_for_and_a_small_one_once() {
+fn the_rest_of_a_message_wants_early_repair_and_a_small_one_once() {
     let mut message = message(10_000, 1_112);
-    assert!(!message.is_waited_for(None), "nothing has left");
+    assert!(!message.wants_early_repair(None), "nothing has left");
     let sent = send_all(&mut message);
-    assert!(!message.is_waited_for(None), "silence about all of it is an outage");
+    assert!(!message.wants_early_repair(None), "silence about all of it is an outage");
     message.on_acked(0, sent[3]);
-    assert!(message.is_waited_for(None));
-    assert!(!message.is_waited_for(Some(confidence(10))), "eight are not lost by chance");
+    assert!(message.wants_early_repair(None));
+    assert!(!message.wants_early_repair(Some(confidence(10))), "eight are not lost by chance");
     sent[..8].iter().for_each(|&symbol| message.on_acked(0, symbol));
-    assert!(message.is_waited_for(Some(confidence(10))), "one is");
+    assert!(message.wants_early_repair(Some(confidence(10))), "one is");
     sent.iter().for_each(|&symbol| message.on_acked(0, symbol));
-    assert!(!message.is_waited_for(None), "it has arrived");
+    assert!(!message.wants_early_repair(None), "it has arrived");
 
     let mut small = self::message(300, 1_112);
     let sent = send_all(&mut small);
-    assert!(small.is_waited_for(None));
+    assert!(small.wants_early_repair(None));
     small.on_lost(0, sent[0]);
     small.repair(confidence(10));
     send_all(&mut small);
-    assert!(!small.is_waited_for(None), "it was sent again");
+    assert!(!small.wants_early_repair(None), "it was sent again");
     // One packet, but more than any path carries.
     let mut large = self::message(9_000, 9_000);
     send_all(&mut large);
-    assert!(!large.is_waited_for(None));
+    assert!(!large.wants_early_repair(None));
 }
 
 // ARQ-REP-5
