@@ -146,6 +146,8 @@ pub struct Host {
     pub(crate) conns: BTreeMap<ConnectionHandle, Conn>,
     pub(crate) accepted: Vec<ConnId>,
     pub(crate) rng: Rng,
+    /// Nothing of it runs before then.
+    pub(crate) frozen_until: Option<Instant>,
     next_tag: u16,
 }
 
@@ -161,6 +163,7 @@ impl Host {
             conns: BTreeMap::new(),
             accepted: Vec::new(),
             rng,
+            frozen_until: None,
             next_tag: 1 + ((id.0 as u16) << 10),
         }
     }

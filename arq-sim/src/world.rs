@@ -259,6 +259,12 @@ impl World {
         self.hosts[host.0].restart(&self.clock);
     }
 
+    /// The host gets no processor for so long: what arrives waits in its socket, its timers and its application fire
+    /// when it wakes, after it has read what waits.
+    pub fn freeze(&mut self, host: HostId, time: Duration) {
+        self.hosts[host.0].frozen_until = Some(self.clock.now() + time);
+    }
+
     /// The host is gone without a word.
     pub fn vanish(&mut self, host: HostId) {
         self.hosts[host.0].endpoint = None;
@@ -356,6 +362,9 @@ impl World {
     fn step(&mut self) {
         let Some(Reverse(Scheduled { at, action, .. })) = self.events.pop() else { return };
         self.clock.advance_to(at);
+        if let Some(awake) = self.awake_at(&action).filter(|&awake| at < awake) {
+            return self.schedule(awake, action);
+        }
         match action {
             Action::Arrive(datagram) => self.arrive(&datagram),
             Action::Release { wire } => self.release(wire),
@@ -367,6 +376,18 @@ impl World {
                 }
             }
         }
+    }
+
+    /// When the host can act that the action concerns. Sockets are read first.
+    fn awake_at(&self, action: &Action) -> Option<Instant> {
+        let (host, after) = match action {
+            Action::Arrive(datagram) => (HostId(self.host_at(datagram.to)?), Duration::ZERO),
+            Action::Timer { conn, .. } | Action::App { conn, .. } => {
+                (conn.host, Duration::from_nanos(1))
+            }
+            Action::Release { .. } => return None,
+        };
+        Some(self.hosts[host.0].frozen_until? + after)
     }
 
     /// A connection that is still driven.
