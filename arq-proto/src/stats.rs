@@ -67,6 +67,8 @@ pub struct Stats {
     pub messages_expired: u64,
     /// Times that the application's clock went backwards and was clamped.
     pub clock_regressions: u64,
+    /// Times that this side was driven 5 ms to 1 s after something was due: its host gave it no processor.
+    pub host_sleeps: u64,
     /// The longest datagram sent, in bytes of UDP payload: what the path is known to carry.
     pub path_mtu_bytes: u16,
     /// Datagrams sent only to ask whether their size passes.

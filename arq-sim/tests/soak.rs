@@ -99,6 +99,8 @@ fn clear() -> WireConfig {
 struct Soak {
     pair: Pair,
     rng: Rng,
+    /// Which hosts get no processor now and then.
+    starved: [bool; 2],
     /// For each side and each of its reliable lanes, what had been read, and for how many looks it
     /// has not moved.
     seen: [[(u64, u32); LANES]; 2],
@@ -118,6 +120,7 @@ impl Soak {
         Self {
             pair,
             rng: Rng::with_seed(seed),
+            starved: [false; 2],
             seen: Default::default(),
             still: [0; 2],
             stall: Default::default(),
@@ -144,7 +147,9 @@ impl Soak {
             works = next_works;
             let (words, begin) = (format!("{wires:?}"), self.pair.world.now());
             self.lay(wires);
+            self.starved = [self.rng.u8(..6) == 0, self.rng.u8(..6) == 0];
             while self.pair.world.now() < (begin + time).min(end) {
+                self.starve();
                 self.pair.world.run_for(TICK).unwrap_or_else(|halt| panic!("{halt}\n{words}"));
                 self.look(works);
                 assert!(
@@ -155,6 +160,16 @@ impl Soak {
                 );
             }
             self.spells += 1;
+        }
+    }
+
+    /// Puts hosts to sleep, half of the time where they are starved.
+    fn starve(&mut self) {
+        let Pair { client, server, .. } = self.pair;
+        for (host, starved) in [client, server].into_iter().zip(self.starved) {
+            if starved && self.rng.u8(..4) == 0 {
+                self.pair.world.freeze(host, TICK.mul_f64(4.0 * self.rng.f64()));
+            }
         }
     }
 

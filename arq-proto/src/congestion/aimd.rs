@@ -98,9 +98,9 @@ impl Controller for Aimd {
         self.credit = 0;
     }
 
-    fn on_spurious_loss(&mut self, cause: LossCause) {
+    fn on_spurious_loss(&mut self, sample: &LossSample) {
         // A time-out reduced nothing, so it says nothing about a reduction.
-        if cause == LossCause::Timeout {
+        if sample.cause == LossCause::Timeout {
             return;
         }
         if let Some((window, threshold)) = self.before_reduction.take() {
@@ -159,9 +159,12 @@ mod tests {
         });
     }
 
+    fn loss(now: Instant, sent_at: Instant, cause: LossCause) -> LossSample {
+        LossSample { now, bytes: MTU, packets: 1, largest: PacketNumber(0), sent_at, cause }
+    }
+
     fn lose(aimd: &mut Aimd, now: Instant, sent_at: Instant) {
-        let (packets, largest, cause) = (1, PacketNumber(0), LossCause::Gap);
-        aimd.on_loss(&LossSample { now, bytes: MTU, packets, largest, sent_at, cause });
+        aimd.on_loss(&loss(now, sent_at, LossCause::Gap));
     }
 
     // ARQ-CC-3
@@ -191,9 +194,9 @@ mod tests {
         ack(&mut aimd, t0, t0, true);
         assert_eq!(aimd.window(), 10 * MTU);
         lose(&mut aimd, t0, t0);
-        aimd.on_spurious_loss(LossCause::Timeout);
+        aimd.on_spurious_loss(&loss(t0, t0, LossCause::Timeout));
         assert_eq!(aimd.window(), 5 * MTU, "a time-out reduced nothing");
-        aimd.on_spurious_loss(LossCause::Gap);
+        aimd.on_spurious_loss(&loss(t0, t0, LossCause::Gap));
         assert_eq!(aimd.window(), 10 * MTU);
     }
 }

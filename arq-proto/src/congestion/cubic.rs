@@ -153,9 +153,9 @@ impl Controller for Cubic {
         self.reduce();
     }
 
-    fn on_spurious_loss(&mut self, cause: LossCause) {
+    fn on_spurious_loss(&mut self, sample: &LossSample) {
         // A time-out reduced nothing, so it says nothing about a reduction.
-        if cause == LossCause::Timeout {
+        if sample.cause == LossCause::Timeout {
             return;
         }
         if let Some(before) = self.before_reduction.take() {
@@ -225,15 +225,12 @@ mod tests {
         });
     }
 
+    fn loss(now: Instant, cause: LossCause) -> LossSample {
+        LossSample { now, bytes: MTU, packets: 1, largest: PacketNumber(0), sent_at: now, cause }
+    }
+
     fn lose(cubic: &mut Cubic, now: Instant) {
-        cubic.on_loss(&LossSample {
-            now,
-            bytes: MTU,
-            packets: 1,
-            largest: PacketNumber(0),
-            sent_at: now,
-            cause: LossCause::Gap,
-        });
+        cubic.on_loss(&loss(now, LossCause::Gap));
     }
 
     fn packets(cubic: &Cubic) -> u64 {
@@ -308,9 +305,9 @@ mod tests {
         assert!(packets(&cubic) < before + 60, "{before} -> {}", packets(&cubic));
 
         let mut cubic = reduced(t0);
-        cubic.on_spurious_loss(LossCause::Timeout);
+        cubic.on_spurious_loss(&loss(t0, LossCause::Timeout));
         assert!(packets(&cubic) < 1_280, "a time-out reduced nothing");
-        cubic.on_spurious_loss(LossCause::Gap);
+        cubic.on_spurious_loss(&loss(t0, LossCause::Gap));
         assert_eq!(packets(&cubic), 1_280);
         cubic.on_silence();
         assert_eq!(packets(&cubic), 2);

@@ -92,8 +92,8 @@ pub trait Controller: Send + fmt::Debug {
     fn on_ack(&mut self, sample: &AckSample);
     /// Packets were declared lost.
     fn on_loss(&mut self, sample: &LossSample);
-    /// A packet declared lost earlier was acknowledged: the last reaction to such a loss was unfounded.
-    fn on_spurious_loss(&mut self, cause: LossCause);
+    /// What was declared lost earlier was acknowledged: the last reaction to such a loss was unfounded.
+    fn on_spurious_loss(&mut self, sample: &LossSample);
     /// More probes went unanswered than bad luck explains (RFC 9002 §7.6, persistent congestion).
     fn on_silence(&mut self);
     /// The path changed.

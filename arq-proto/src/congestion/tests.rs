@@ -11,7 +11,7 @@ enum Operation {
     Send,
     Ack { rtt_ms: u64, packets: u64, app_limited: bool },
     Lose { cause: LossCause, packets: u64 },
-    Spurious,
+    Spurious { cause: LossCause, packets: u64 },
     Silence,
     PathChange,
     Wait(u64),
@@ -19,13 +19,14 @@ enum Operation {
 
 fn operations() -> impl Strategy<Value = Vec<Operation>> {
     let cause = prop_oneof![2 => Just(LossCause::Gap), 1 => Just(LossCause::Timeout)];
+    let loss = (cause, 1_u64..20);
     let operation = prop_oneof![
         8 => Just(Operation::Send),
         8 => (1_u64..500, 1_u64..20, any::<bool>()).prop_map(|(rtt_ms, packets, app_limited)| {
             Operation::Ack { rtt_ms, packets, app_limited }
         }),
-        3 => (cause, 1_u64..20).prop_map(|(cause, packets)| Operation::Lose { cause, packets }),
-        1 => Just(Operation::Spurious),
+        3 => loss.clone().prop_map(|(cause, packets)| Operation::Lose { cause, packets }),
+        1 => loss.prop_map(|(cause, packets)| Operation::Spurious { cause, packets }),
         1 => Just(Operation::Silence),
         1 => Just(Operation::PathChange),
         4 => (0_u64..2_000).prop_map(Operation::Wait),
@@ -93,10 +94,19 @@ impl Model {
         });
     }
 
-    fn lose(&mut self, cause: LossCause, packets: u64) {
+    fn loss(&self, cause: LossCause, packets: u64) -> LossSample {
         let (now, largest, bytes) = (self.now, self.number, packets * PACKET);
-        let sample = LossSample { now, bytes, packets, largest, sent_at: now, cause };
+        LossSample { now, bytes, packets, largest, sent_at: now, cause }
+    }
+
+    fn lose(&mut self, cause: LossCause, packets: u64) {
+        let sample = self.loss(cause, packets);
         self.controller.on_loss(&sample);
+    }
+
+    fn find(&mut self, cause: LossCause, packets: u64) {
+        let sample = self.loss(cause, packets);
+        self.controller.on_spurious_loss(&sample);
     }
 
     fn apply(&mut self, operation: &Operation) {
@@ -106,7 +116,7 @@ impl Model {
                 self.ack(self.number, packets, Duration::from_millis(rtt_ms), app_limited);
             }
             Operation::Lose { cause, packets } => self.lose(cause, packets),
-            Operation::Spurious => self.controller.on_spurious_loss(LossCause::Gap),
+            Operation::Spurious { cause, packets } => self.find(cause, packets),
             Operation::Silence => self.controller.on_silence(),
             Operation::PathChange => self.controller.on_path_change(),
             Operation::Wait(ms) => self.now += Duration::from_millis(ms),
@@ -172,7 +182,7 @@ proptest! {
         let before = model.controller.window();
         model.now += Duration::from_secs(1);
         model.lose(LossCause::Gap, 3);
-        model.controller.on_spurious_loss(LossCause::Gap);
+        model.find(LossCause::Gap, 3);
         prop_assert!(model.controller.window() >= before);
     }
 }

@@ -30,7 +30,7 @@ use crate::{
     event::Event,
     flow::Granted,
     path_mtu::PathMtu,
-    recovery::{confidence::Confidence, Outcome, Recovery},
+    recovery::{confidence::Confidence, sleep, Outcome, Recovery},
     recv::{lane::RecvLane, spare::Spare},
     send::{
         lane::{QueueLimits, SendLane},
@@ -358,6 +358,11 @@ impl Connection {
     fn advance(&mut self, now: Instant) -> Instant {
         if now < self.now {
             self.counters.clock_regressions += 1;
+        }
+        if now.saturating_duration_since(self.now) >= sleep::SHORTEST {
+            if let Some((deadline, _)) = self.timers.next() {
+                self.recovery.on_awake(deadline.max(self.now), now);
+            }
         }
         self.now = self.now.max(now);
         self.now

@@ -9,6 +9,7 @@ pub(crate) mod estimate;
 pub(crate) mod loss;
 pub(crate) mod pto;
 pub(crate) mod rtt;
+pub(crate) mod sleep;
 
 use std::{
     collections::VecDeque,
@@ -18,6 +19,7 @@ use std::{
 use estimate::LossEstimator;
 use loss::{LossDetector, Verdict};
 use rtt::RttEstimator;
+use sleep::Sleeps;
 
 use crate::{
     config::Config,
@@ -58,6 +60,7 @@ pub(crate) struct Outcome {
 pub(crate) struct Recovery {
     ledger: SentLedger,
     pub(crate) rtt: RttEstimator,
+    sleeps: Sleeps,
     detector: LossDetector,
     pub(crate) loss: LossEstimator,
     pub(crate) controller: Box<dyn Controller>,
@@ -80,6 +83,7 @@ pub(crate) struct Recovery {
     probe_budget: Option<u32>,
     packets_lost: u64,
     packets_spuriously_lost: u64,
+    host_sleeps: u64,
     /// When something was last heard from the peer.
     heard_at: Instant,
     /// Length of packets whose fate is final, and whether they were lost, in the order of sending.
@@ -97,6 +101,7 @@ impl Recovery {
         Self {
             ledger: SentLedger::default(),
             rtt: RttEstimator::default(),
+            sleeps: Sleeps::default(),
             detector: LossDetector::new(config.timer_granularity),
             loss: LossEstimator::default(),
             controller: congestion::build(config.congestion, mtu, max_rate),
@@ -114,6 +119,7 @@ impl Recovery {
             probe_budget: None,
             packets_lost: 0,
             packets_spuriously_lost: 0,
+            host_sleeps: 0,
             heard_at: now,
             settled: Vec::new(),
             mtu,
@@ -203,7 +209,8 @@ impl Recovery {
         self.pacer.on_sent(u64::from(bytes));
         let app_limited = self.app_limited || self.is_capped();
         if eliciting {
-            self.controller.on_sent(&SentSample { now, number, app_limited });
+            let awake = self.sleeps.awake(now);
+            self.controller.on_sent(&SentSample { now: awake, number, app_limited });
             self.newest_eliciting = Some(now);
             self.probe_due = false;
             self.probe_budget = self.probe_budget.map(|budget| budget.saturating_sub(1));
@@ -225,6 +232,20 @@ impl Recovery {
         if self.tails.len() < MAX_TAILS {
             self.tails.push_back((number, now));
         }
+    }
+
+    /// Nothing was done from `due`, when something was to be done, until now. If that was a sleep of this host it is
+    /// no silence of the peer's.
+    pub(crate) fn on_awake(&mut self, due: Instant, now: Instant) {
+        let Some(asleep) = self.sleeps.record(due, now) else { return };
+        self.host_sleeps += 1;
+        // It fell asleep before that was due, nobody knows when, and the peer may have slept as long: both have that
+        // time again.
+        let later = |at: Instant| (at + 2 * asleep).min(now);
+        self.heard_at = later(self.heard_at);
+        self.acked_at = self.acked_at.map(later);
+        self.newest_eliciting = self.newest_eliciting.map(later);
+        self.tails.iter_mut().for_each(|(_, at)| *at = later(*at));
     }
 
     /// Anything authentic was received: the peer lives. Probing goes on until an acknowledgement
@@ -254,21 +275,24 @@ impl Recovery {
             self.tails.pop_front();
         }
         if let Some((number, sent_at, app_limited)) = newly.largest {
+            // The acknowledgement may have waited in the socket. After a time-out any sample is welcome.
+            let slept = self.sleeps.since(sent_at) > self.rtt.smoothed() / 8;
+            let is_sample = !slept || self.pto_count > 0 || !self.rtt.is_measured();
             self.acked_at = Some(now);
             self.pto_count = 0;
             self.probe_budget = None;
             let of_this_path = number >= self.path_from;
-            if of_this_path && number == ack.largest() {
+            if of_this_path && number == ack.largest() && is_sample {
                 let delay = Duration::from_micros(ack.delay_us.min(1_000_000));
                 self.rtt.update(now.saturating_duration_since(sent_at), delay);
             }
             if of_this_path && newly.bytes > 0 {
                 self.controller.on_ack(&AckSample {
-                    now,
+                    now: self.sleeps.awake(now),
                     bytes: newly.bytes,
                     packets: newly.packets,
                     largest: number,
-                    sent_at,
+                    sent_at: self.sleeps.awake(sent_at),
                     latest_rtt: self.rtt.latest(),
                     min_rtt: self.rtt.min(),
                     in_flight_bytes: in_flight_before,
@@ -302,7 +326,9 @@ impl Recovery {
         let (sent_at, bytes, app_limited) =
             (packet.sent_at, u64::from(packet.bytes), packet.app_limited);
         if let Fate::Lost(_, cause) = before {
-            self.on_spurious_loss(now, number, sent_at, cause);
+            let largest = PacketNumber(number);
+            let lost = LossSample { now, bytes, packets: 1, largest, sent_at, cause };
+            self.on_spurious_loss(&lost);
         } else {
             newly.bytes += bytes;
             newly.packets += 1;
@@ -311,15 +337,19 @@ impl Recovery {
         Ok(())
     }
 
-    fn on_spurious_loss(&mut self, now: Instant, number: u64, sent_at: Instant, cause: LossCause) {
+    fn on_spurious_loss(&mut self, lost: &LossSample) {
         self.packets_spuriously_lost += 1;
-        let distance = self.largest_acked.map_or(0, |largest| largest.0.saturating_sub(number));
-        let late = now.saturating_duration_since(sent_at).saturating_sub(self.rtt.conservative());
+        let largest_acked = self.largest_acked.unwrap_or_default();
+        let distance = largest_acked.0.saturating_sub(lost.largest.0);
         // What nothing overtook was late with all the others: a longer delay, no reordering.
         if distance > 0 {
-            self.detector.on_spurious_loss(distance, late);
+            let late = lost.now.saturating_duration_since(lost.sent_at);
+            self.detector.on_spurious_loss(distance, late.saturating_sub(self.rtt.conservative()));
         }
-        self.controller.on_spurious_loss(cause);
+        if lost.largest >= self.path_from {
+            let (now, sent_at) = (self.sleeps.awake(lost.now), self.sleeps.awake(lost.sent_at));
+            self.controller.on_spurious_loss(&LossSample { now, sent_at, ..*lost });
+        }
     }
 
     /// Declares lost what the detector finds lost, and notes when to look again.
@@ -410,6 +440,7 @@ impl Recovery {
         }
         if let Some((largest, sent_at)) = newest.filter(|&(number, _)| number >= self.path_from) {
             let packets = numbers.len() as u64;
+            let (now, sent_at) = (self.sleeps.awake(now), self.sleeps.awake(sent_at));
             self.controller.on_loss(&LossSample { now, bytes, packets, largest, sent_at, cause });
         }
     }
@@ -527,6 +558,7 @@ impl Recovery {
         }
         stats.packets_lost = self.packets_lost;
         stats.packets_spuriously_lost = self.packets_spuriously_lost;
+        stats.host_sleeps = self.host_sleeps;
         stats.loss = self.loss.upper();
         // Burst lengths are small; the clamp bounds the cast.
         stats.loss_run_hundredths = (self.loss.mean_run() * 100.0).clamp(100.0, 1e6) as u32;

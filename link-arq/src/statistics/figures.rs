@@ -250,6 +250,13 @@ pub const FIGURES: &[Figure<AssociationStats>] = &[
         "Best-effort messages given up after their deadline"
     ),
     counter!(
+        "host_sleeps",
+        None,
+        host_sleeps,
+        |a| a.stats.host_sleeps,
+        "Times that the host gave this link no processor for 5 ms to 1 s"
+    ),
+    counter!(
         "clock_regressions",
         None,
         clock_regressions,

@@ -106,14 +106,23 @@ impl LossModel {
 
     /// The fate of packets up to `largest`: they were sent at the same pace, or nearly all were.
     pub(super) fn tally(&mut self, largest: PacketNumber, packets: u64, lost: bool) {
-        let mark = self.marks.iter().rev().find(|&&(first, _)| first <= largest);
-        let tally = match mark {
-            Some((_, Pace::Above)) => &mut self.above,
-            Some((_, Pace::Below)) => &mut self.below,
-            Some((_, Pace::At)) | None => return,
-        };
+        let Some(tally) = self.tally_of(largest) else { return };
         tally.sent += packets as f64;
         tally.lost += if lost { packets as f64 } else { 0.0 };
+    }
+
+    /// Packets up to `largest` that were counted as lost have arrived after all.
+    pub(super) fn untally(&mut self, largest: PacketNumber, packets: u64) {
+        let Some(tally) = self.tally_of(largest) else { return };
+        tally.lost = (tally.lost - packets as f64).max(0.0);
+    }
+
+    fn tally_of(&mut self, largest: PacketNumber) -> Option<&mut Tally> {
+        match self.marks.iter().rev().find(|&&(first, _)| first <= largest)?.1 {
+            Pace::Above => Some(&mut self.above),
+            Pace::Below => Some(&mut self.below),
+            Pace::At => None,
+        }
     }
 
     /// Takes a round in which a queue was seen, or not.

@@ -330,8 +330,10 @@ impl Controller for Bbr {
         }
     }
 
-    fn on_spurious_loss(&mut self, _: LossCause) {
-        self.rounds.on_spurious_loss();
+    fn on_spurious_loss(&mut self, sample: &LossSample) {
+        self.silent = false;
+        self.rounds.on_spurious_loss(sample);
+        self.loss.untally(sample.largest, sample.packets);
         // Later ones have nothing to do with the reduction.
         let recent = self.round < self.hold_until;
         if let Some(rate) = self.before_reduction.take().filter(|_| recent) {

@@ -164,10 +164,13 @@ impl Rounds {
         }
     }
 
-    /// A packet counted as lost has arrived after all.
-    pub(super) fn on_spurious_loss(&mut self) {
-        if let Some(open) = &mut self.open {
-            open.round.lost_packets = open.round.lost_packets.saturating_sub(1);
+    /// What was counted as lost has arrived after all.
+    pub(super) fn on_spurious_loss(&mut self, sample: &LossSample) {
+        if let Some(Open { round, .. }) = &mut self.open {
+            round.lost_packets = round.lost_packets.saturating_sub(sample.packets);
+            round.lost_bytes = round.lost_bytes.saturating_sub(sample.bytes);
+            round.packets += sample.packets;
+            round.bytes += sample.bytes;
         }
     }
 

@@ -82,6 +82,35 @@ fn what_is_released_at_once_is_no_rate_and_silence_belongs_to_the_round() {
     assert_eq!(silent.rate_of(silent.bytes), Some(100_000), "50 kB in half a second");
 }
 
+// ARQ-CC-3
+#[test]
+fn a_time_out_that_was_none_leaves_no_trace() {
+    let t0 = t0();
+    let round = |time_out: Option<LossSample>| {
+        let mut rounds = Rounds::new();
+        rounds.on_ack(&ack(t0 + 10 * MS, 0, 1));
+        if let Some(lost) = time_out {
+            rounds.on_loss(&lost);
+            rounds.on_spurious_loss(&lost);
+        }
+        let arrived = if time_out.is_some() { 50 } else { 100 };
+        rounds.on_ack(&ack(t0 + 20 * MS, 100, arrived)).unwrap()
+    };
+    let (lost, none) = (round(Some(loss(t0, 50, LossCause::Timeout))), round(None));
+    assert_eq!((lost.sent_packets(), lost.lost_packets, lost.lost_bytes), (100, 0, 0));
+    assert_eq!(lost.rate_of(lost.bytes), none.rate_of(none.bytes));
+
+    let mut model = LossModel::new();
+    model.mark(PacketNumber(0), Pace::Above);
+    model.mark(PacketNumber(100), Pace::Below);
+    for _ in 0..3 {
+        model.tally(PacketNumber(99), 100, true);
+        model.untally(PacketNumber(99), 100);
+        model.tally(PacketNumber(199), 100, false);
+        assert!(!model.grows_with_rate());
+    }
+}
+
 // ARQ-CC-8
 #[test]
 fn a_pause_is_noticed_although_the_packet_before_it_was_lost() {
