@@ -262,7 +262,9 @@ impl World {
     /// The host gets no processor for so long: what arrives waits in its socket, its timers and its application fire
     /// when it wakes, after it has read what waits.
     pub fn freeze(&mut self, host: HostId, time: Duration) {
-        self.hosts[host.0].frozen_until = Some(self.clock.now() + time);
+        let until = Some(self.clock.now() + time);
+        let frozen = &mut self.hosts[host.0].frozen_until;
+        *frozen = until.max(*frozen);
     }
 
     /// The host is gone without a word.

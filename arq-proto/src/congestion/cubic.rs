@@ -124,7 +124,7 @@ impl Controller for Cubic {
         self.acked_at = Some(sample.now);
         let mut slow_start = None;
         if self.shape.window < self.shape.threshold {
-            slow_start = self.hystart.on_ack(sample.largest, sample.latest_rtt);
+            slow_start = self.hystart.on_ack(sample.largest, sample.rtt);
             if slow_start.is_none() {
                 self.shape.threshold = self.shape.window;
             }
@@ -218,6 +218,7 @@ mod tests {
             packets: bytes / MTU,
             largest: PacketNumber(0),
             sent_at: now - RTT,
+            rtt: Some(RTT),
             latest_rtt: RTT,
             min_rtt: RTT,
             in_flight_bytes: bytes,

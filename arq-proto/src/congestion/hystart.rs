@@ -53,12 +53,14 @@ impl HyStart {
         self.newest_sent = number;
     }
 
-    /// Takes a round-trip sample; returns by how much to divide the growth of slow start, or `None`
+    /// Takes an acknowledgement and its round-trip sample, if it gave one; returns by how much to divide the growth of slow start, or `None`
     /// when slow start is over.
-    pub(super) fn on_ack(&mut self, largest: PacketNumber, rtt: Duration) -> Option<u64> {
-        self.samples += 1;
-        self.round_min = Some(self.round_min.map_or(rtt, |min| min.min(rtt)));
-        self.look_for_queue();
+    pub(super) fn on_ack(&mut self, largest: PacketNumber, rtt: Option<Duration>) -> Option<u64> {
+        if let Some(rtt) = rtt {
+            self.samples += 1;
+            self.round_min = Some(self.round_min.map_or(rtt, |min| min.min(rtt)));
+            self.look_for_queue();
+        }
         if largest >= self.round_end {
             self.start_round();
         }
@@ -120,7 +122,7 @@ mod tests {
                     hystart.on_sent(number);
                     number = number.next();
                 }
-                (first.0..number.0).map(|n| hystart.on_ack(PacketNumber(n), rtt * MS)).last()
+                (first.0..number.0).map(|n| hystart.on_ack(PacketNumber(n), Some(rtt * MS))).last()
             })
             .map(Option::flatten)
             .collect()

@@ -48,6 +48,8 @@ pub struct AckSample {
     pub largest: PacketNumber,
     /// When that packet was sent.
     pub sent_at: Instant,
+    /// The round-trip sample that this acknowledgement gave, if it gave one.
+    pub rtt: Option<Duration>,
     /// The newest round-trip sample.
     pub latest_rtt: Duration,
     /// The smallest round-trip sample.
@@ -94,6 +96,8 @@ pub trait Controller: Send + fmt::Debug {
     fn on_loss(&mut self, sample: &LossSample);
     /// What was declared lost earlier was acknowledged: the last reaction to such a loss was unfounded.
     fn on_spurious_loss(&mut self, sample: &LossSample);
+    /// This host has slept: for a while it could neither send nor hear what was acknowledged.
+    fn on_sleep(&mut self) {}
     /// More probes went unanswered than bad luck explains (RFC 9002 §7.6, persistent congestion).
     fn on_silence(&mut self);
     /// The path changed.

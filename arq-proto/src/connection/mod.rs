@@ -112,6 +112,7 @@ pub struct Connection {
 
     timers: Timers,
     now: Instant,
+    driven_at: Instant,
     heard_at: Instant,
     pinged_at: Instant,
     ping_due: bool,
@@ -170,6 +171,7 @@ impl Connection {
             credit_used: 0,
             timers: Timers::default(),
             now,
+            driven_at: now,
             heard_at: now,
             pinged_at: now,
             ping_due: false,
@@ -268,7 +270,7 @@ impl Connection {
 
     /// Does what is due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
-        let now = self.advance(now);
+        let now = self.drive(now);
         while let Some(kind) = self.timers.take_due(now) {
             self.on_timer(now, kind);
             // A handler re-arms its timer in the future, or never: the loop ends.
@@ -359,13 +361,20 @@ impl Connection {
         if now < self.now {
             self.counters.clock_regressions += 1;
         }
-        if now.saturating_duration_since(self.now) >= sleep::SHORTEST {
-            if let Some((deadline, _)) = self.timers.next() {
-                self.recovery.on_awake(deadline.max(self.now), now);
-            }
-        }
         self.now = self.now.max(now);
         self.now
+    }
+
+    /// The side is driven: what was received is read, and timers fire. Not so when the application sends.
+    fn drive(&mut self, now: Instant) -> Instant {
+        let now = self.advance(now);
+        let driven_at = std::mem::replace(&mut self.driven_at, now);
+        if now - driven_at >= sleep::SHORTEST {
+            if let Some((deadline, _)) = self.timers.next() {
+                self.recovery.on_awake(deadline.max(driven_at), now);
+            }
+        }
+        now
     }
 
     fn on_timer(&mut self, now: Instant, kind: TimerKind) {

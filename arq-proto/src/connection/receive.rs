@@ -59,7 +59,7 @@ impl Connection {
         now: Instant,
         datagrams: impl IntoIterator<Item = Datagram<'a>>,
     ) {
-        let now = self.advance(now);
+        let now = self.drive(now);
         for datagram in datagrams {
             if self.is_drained() {
                 return;

@@ -76,6 +76,8 @@ pub(crate) struct Recovery {
     newest_eliciting: Option<Instant>,
     /// The last packets of flights, of which and of nothing later is heard yet, and when they left.
     tails: VecDeque<(PacketNumber, Instant)>,
+    /// Nothing counts as silence before then: this host slept since the last acknowledgement.
+    listen_until: Option<Instant>,
     /// When an acknowledgement last brought something new.
     acked_at: Option<Instant>,
     pto_count: u32,
@@ -83,7 +85,6 @@ pub(crate) struct Recovery {
     probe_budget: Option<u32>,
     packets_lost: u64,
     packets_spuriously_lost: u64,
-    host_sleeps: u64,
     /// When something was last heard from the peer.
     heard_at: Instant,
     /// Length of packets whose fate is final, and whether they were lost, in the order of sending.
@@ -115,11 +116,11 @@ impl Recovery {
             newest_eliciting: None,
             tails: VecDeque::new(),
             acked_at: None,
+            listen_until: None,
             pto_count: 0,
             probe_budget: None,
             packets_lost: 0,
             packets_spuriously_lost: 0,
-            host_sleeps: 0,
             heard_at: now,
             settled: Vec::new(),
             mtu,
@@ -209,8 +210,10 @@ impl Recovery {
         self.pacer.on_sent(u64::from(bytes));
         let app_limited = self.app_limited || self.is_capped();
         if eliciting {
-            let awake = self.sleeps.awake(now);
-            self.controller.on_sent(&SentSample { now: awake, number, app_limited });
+            if self.ledger.in_flight_packets() == 0 {
+                self.listen_until = None;
+            }
+            self.controller.on_sent(&SentSample { now, number, app_limited });
             self.newest_eliciting = Some(now);
             self.probe_due = false;
             self.probe_budget = self.probe_budget.map(|budget| budget.saturating_sub(1));
@@ -238,14 +241,15 @@ impl Recovery {
     /// no silence of the peer's.
     pub(crate) fn on_awake(&mut self, due: Instant, now: Instant) {
         let Some(asleep) = self.sleeps.record(due, now) else { return };
-        self.host_sleeps += 1;
-        // It fell asleep before that was due, nobody knows when, and the peer may have slept as long: both have that
-        // time again.
-        let later = |at: Instant| (at + 2 * asleep).min(now);
-        self.heard_at = later(self.heard_at);
+        self.controller.on_sleep();
+        // Something may have been sent meanwhile, by whoever had a processor.
+        let later = |at: Instant| (at + asleep).min(now);
         self.acked_at = self.acked_at.map(later);
         self.newest_eliciting = self.newest_eliciting.map(later);
         self.tails.iter_mut().for_each(|(_, at)| *at = later(*at));
+        // The peer may live on the same starved machine: it gets that time, too, but once.
+        let wait = asleep.min(self.pto_base());
+        self.listen_until.get_or_insert(now + wait);
     }
 
     /// Anything authentic was received: the peer lives. Probing goes on until an acknowledgement
@@ -275,24 +279,22 @@ impl Recovery {
             self.tails.pop_front();
         }
         if let Some((number, sent_at, app_limited)) = newly.largest {
-            // The acknowledgement may have waited in the socket. After a time-out any sample is welcome.
-            let slept = self.sleeps.since(sent_at) > self.rtt.smoothed() / 8;
-            let is_sample = !slept || self.pto_count > 0 || !self.rtt.is_measured();
             self.acked_at = Some(now);
+            self.listen_until = None;
             self.pto_count = 0;
             self.probe_budget = None;
             let of_this_path = number >= self.path_from;
-            if of_this_path && number == ack.largest() && is_sample {
-                let delay = Duration::from_micros(ack.delay_us.min(1_000_000));
-                self.rtt.update(now.saturating_duration_since(sent_at), delay);
-            }
+            let rtt = (of_this_path && number == ack.largest())
+                .then(|| self.take_rtt(now, sent_at, ack.delay_us))
+                .flatten();
             if of_this_path && newly.bytes > 0 {
                 self.controller.on_ack(&AckSample {
-                    now: self.sleeps.awake(now),
+                    now,
                     bytes: newly.bytes,
                     packets: newly.packets,
                     largest: number,
-                    sent_at: self.sleeps.awake(sent_at),
+                    sent_at,
+                    rtt,
                     latest_rtt: self.rtt.latest(),
                     min_rtt: self.rtt.min(),
                     in_flight_bytes: in_flight_before,
@@ -303,6 +305,13 @@ impl Recovery {
         self.detect(now, out);
         self.prune(now);
         Ok(())
+    }
+
+    /// Takes the round-trip sample of a packet; returns what was learnt.
+    fn take_rtt(&mut self, now: Instant, sent_at: Instant, delay_us: u64) -> Option<Duration> {
+        let delay = Duration::from_micros(delay_us.min(1_000_000));
+        let (sample, slept) = (now.saturating_duration_since(sent_at), self.sleeps.since(sent_at));
+        self.rtt.update_between(sample, slept, delay)
     }
 
     fn acknowledge(
@@ -343,12 +352,12 @@ impl Recovery {
         let distance = largest_acked.0.saturating_sub(lost.largest.0);
         // What nothing overtook was late with all the others: a longer delay, no reordering.
         if distance > 0 {
-            let late = lost.now.saturating_duration_since(lost.sent_at);
+            let awake = lost.now - self.sleeps.since(lost.sent_at);
+            let late = awake.saturating_duration_since(lost.sent_at);
             self.detector.on_spurious_loss(distance, late.saturating_sub(self.rtt.conservative()));
         }
         if lost.largest >= self.path_from {
-            let (now, sent_at) = (self.sleeps.awake(lost.now), self.sleeps.awake(lost.sent_at));
-            self.controller.on_spurious_loss(&LossSample { now, sent_at, ..*lost });
+            self.controller.on_spurious_loss(lost);
         }
     }
 
@@ -361,7 +370,9 @@ impl Recovery {
             if number >= largest.0 {
                 break;
             }
-            match self.detector.judge(now, packet.sent_at, largest.0 - number, &self.rtt) {
+            // What arrived during a sleep is read one by one after it.
+            let sent_at = packet.sent_at + self.sleeps.since(packet.sent_at);
+            match self.detector.judge(now, sent_at, largest.0 - number, &self.rtt) {
                 Verdict::Lost => lost.push(number),
                 // Later packets were sent later and lie closer to the largest: none is lost either.
                 Verdict::LostAt(deadline) => {
@@ -440,7 +451,6 @@ impl Recovery {
         }
         if let Some((largest, sent_at)) = newest.filter(|&(number, _)| number >= self.path_from) {
             let packets = numbers.len() as u64;
-            let (now, sent_at) = (self.sleeps.awake(now), self.sleeps.awake(sent_at));
             self.controller.on_loss(&LossSample { now, bytes, packets, largest, sent_at, cause });
         }
     }
@@ -492,7 +502,7 @@ impl Recovery {
         let reordering = self.detector.reordering_window(&self.rtt);
         let due = sent_at + self.pto_base().max(self.rtt.conservative() + reordering);
         let pause = self.acked_at.map(|at| at + reordering);
-        Some(pause.map_or(due, |pause| pause.max(due)))
+        Some(due).max(pause).max(self.listen_until)
     }
 
     /// Whether it is all that was sent that is unanswered, and not only the end of an earlier flight.
@@ -507,7 +517,8 @@ impl Recovery {
         let sent_at = self.newest_eliciting?;
         let flat = pto::flat_count(self.loss.upper(), reverse);
         let silence = sent_at.saturating_duration_since(self.heard_at);
-        Some(sent_at + pto::interval(self.pto_base(), self.pto_count, flat, silence))
+        let due = sent_at + pto::interval(self.pto_base(), self.pto_count, flat, silence);
+        Some(due).max(self.listen_until)
     }
 
     /// The probe time-out without back-off.
@@ -558,7 +569,7 @@ impl Recovery {
         }
         stats.packets_lost = self.packets_lost;
         stats.packets_spuriously_lost = self.packets_spuriously_lost;
-        stats.host_sleeps = self.host_sleeps;
+        stats.host_sleeps = self.sleeps.count();
         stats.loss = self.loss.upper();
         // Burst lengths are small; the clamp bounds the cast.
         stats.loss_run_hundredths = (self.loss.mean_run() * 100.0).clamp(100.0, 1e6) as u32;

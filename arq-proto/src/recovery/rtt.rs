@@ -41,6 +41,26 @@ impl RttEstimator {
         self.smoothed = Some((smoothed * 7 + adjusted) / 8);
     }
 
+    /// Takes a sample that a sleep of this host may have made longer, by `slept` at most: the acknowledgement may have
+    /// waited in the socket. Returns what was learnt: nothing, where that might be the usual.
+    pub(crate) fn update_between(
+        &mut self,
+        sample: Duration,
+        slept: Duration,
+        ack_delay: Duration,
+    ) -> Option<Duration> {
+        let least = sample.saturating_sub(slept);
+        let sample = match self.smoothed {
+            Some(smoothed) if !slept.is_zero() => {
+                let longer = (least > smoothed + self.variation).then_some(least);
+                longer.or_else(|| (sample + self.variation < smoothed).then_some(sample))?
+            }
+            _ => sample,
+        };
+        self.update(sample, ack_delay);
+        Some(self.latest)
+    }
+
     /// Before the first sample: assumes `bound` if that is less than the initial value.
     pub(crate) fn assume_at_most(&mut self, bound: Duration) {
         if self.smoothed.is_none() && bound < self.latest {
@@ -98,6 +118,30 @@ impl RttEstimator {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // ARQ-RTT-2
+    #[test]
+    fn a_sample_over_a_sleep_tells_what_it_must() {
+        let ms = Duration::from_millis(1);
+        // (sample, slept, what is learnt), all in ms; the smoothed round trip is 20, its variation 10.
+        for (sample, slept, learnt) in [
+            (220, 200, None),
+            (20, 5, None),
+            (11, 5, None),
+            (9, 5, Some(9)),
+            (30, 5, None),
+            (220, 100, Some(120)),
+            (90, 0, Some(90)),
+        ] {
+            let mut rtt = RttEstimator::default();
+            rtt.update_between(20 * ms, 10 * ms, Duration::ZERO);
+            assert_eq!(rtt.smoothed(), 20 * ms, "the first one is better than none");
+            let before = rtt;
+            let learns = rtt.update_between(sample * ms, slept * ms, Duration::ZERO);
+            assert_eq!(learns, learnt.map(|learnt| learnt * ms), "{sample} ms, {slept} asleep");
+            assert_eq!(rtt != before, learnt.is_some());
+        }
+    }
 
     const MS: Duration = Duration::from_millis(1);
 

@@ -128,8 +128,7 @@ impl Bursts {
         while let Some(burst) = self.bursts.front_mut() {
             let Some(last) = burst.last else { return shown };
             if number.0 >= burst.first.0 + burst.packets / 2 && number <= last {
-                let least = burst.least_rtt.map_or(sample.latest_rtt, |l| l.min(sample.latest_rtt));
-                burst.least_rtt = Some(least);
+                burst.least_rtt = burst.least_rtt.into_iter().chain(sample.rtt).min();
             }
             if number < last {
                 return shown;
@@ -171,6 +170,11 @@ impl Bursts {
         }
         let within = min_rtt.queue_shown_from()? + burst.sent_over;
         Some((tested as f64 / 2.0 / within.as_secs_f64()) as u64)
+    }
+
+    /// What was under way will not be judged: nobody knows when it came back.
+    pub(super) fn abandon(&mut self) {
+        self.bursts.clear();
     }
 
     /// The path is another, or unknown again.
@@ -223,6 +227,7 @@ mod tests {
                 packets,
                 largest: number(packets - 1),
                 sent_at: self.now - RTT - queue,
+                rtt: Some(RTT + queue),
                 latest_rtt: RTT + queue,
                 min_rtt: RTT,
                 in_flight_bytes: packets * MTU,

@@ -158,10 +158,10 @@ impl Bbr {
 
     fn on_round(&mut self, now: Instant, round: &Round) {
         self.round += 1;
-        let queue = self.min_rtt.shows_queue(round.min_rtt);
-        self.round_rtt = round.min_rtt;
+        let queue = round.min_rtt.is_some_and(|rtt| self.min_rtt.shows_queue(rtt));
+        self.round_rtt = round.min_rtt.unwrap_or(self.round_rtt);
         self.loss.on_round(round, queue);
-        let decided_by_path = self.sample(round);
+        let decided_by_path = self.sample(round, queue);
         let next = match self.phase {
             Phase::Startup { best, stalled } => {
                 self.start_up(round, queue, decided_by_path, best, stalled)
@@ -202,11 +202,14 @@ impl Bbr {
     }
 
     /// Learns the rate of a round; returns whether it was the path that decided it.
-    fn sample(&mut self, round: &Round) -> bool {
+    fn sample(&mut self, round: &Round, queue: bool) -> bool {
         let excused = if self.hold_until < self.round { self.loss.excused_bytes(round) } else { 0 };
         let Some(rate) = round.rate_of(round.bytes + excused) else { return false };
         let known = self.rate.get().unwrap_or(0);
-        let decided_by_path = !round.app_limited || round.is_train && round.was_sent_above(known);
+        // What a sleeping host does not send has no queue.
+        let awake = !round.slept || queue;
+        let paused = round.app_limited && !(round.is_train && round.was_sent_above(known));
+        let decided_by_path = awake && !paused;
         if decided_by_path {
             self.rate.update(rate);
         } else if rate > known {
@@ -262,8 +265,7 @@ impl Bbr {
 
     fn probe_rtt(&mut self, now: Instant, sample: &AckSample) {
         if let Phase::ProbeRtt { until, least } = &mut self.phase {
-            let rtt = sample.latest_rtt;
-            *least = Some(least.map_or(rtt, |least| least.min(rtt)));
+            *least = (*least).into_iter().chain(sample.rtt).min();
             if let (true, Some(least)) = (now >= *until, *least) {
                 self.min_rtt.replace(now, least);
                 self.enter(Phase::cruise(now, false));
@@ -311,7 +313,9 @@ impl Controller for Bbr {
         if sample.bytes >= self.mtu.min(BASE_MTU.into()) / 2 || self.busy_at.is_none() {
             self.busy_at = Some(sample.now);
         }
-        self.min_rtt.update(sample.now, sample.latest_rtt);
+        if let Some(rtt) = sample.rtt {
+            self.min_rtt.update(sample.now, rtt);
+        }
         self.loss.tally(sample.largest, sample.packets, false);
         if let Some(rate) = self.bursts.on_ack(sample, &self.min_rtt, &self.loss) {
             self.rate.raise_to(rate);
@@ -324,8 +328,9 @@ impl Controller for Bbr {
 
     fn on_loss(&mut self, sample: &LossSample) {
         self.rounds.on_loss(sample);
-        self.loss.tally(sample.largest, sample.packets, true);
+        // A time-out declares lost what left at all paces, and may be wrong.
         if sample.cause == LossCause::Gap {
+            self.loss.tally(sample.largest, sample.packets, true);
             self.bursts.on_loss(sample.largest, sample.packets);
         }
     }
@@ -333,13 +338,20 @@ impl Controller for Bbr {
     fn on_spurious_loss(&mut self, sample: &LossSample) {
         self.silent = false;
         self.rounds.on_spurious_loss(sample);
-        self.loss.untally(sample.largest, sample.packets);
+        if sample.cause == LossCause::Gap {
+            self.loss.untally(sample.largest, sample.packets);
+        }
         // Later ones have nothing to do with the reduction.
         let recent = self.round < self.hold_until;
         if let Some(rate) = self.before_reduction.take().filter(|_| recent) {
             self.rate.raise(self.rate.get().unwrap_or(0).max(rate));
             self.hold_until = self.round;
         }
+    }
+
+    fn on_sleep(&mut self) {
+        self.rounds.on_sleep();
+        self.bursts.abandon();
     }
 
     fn on_silence(&mut self) {

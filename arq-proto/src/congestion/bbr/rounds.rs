@@ -36,11 +36,14 @@ pub(super) struct Round {
     acked_over: Duration,
     /// From the sending of the first to the sending of the last, without the burst at the head.
     sent_over: Duration,
-    pub(super) min_rtt: Duration,
+    /// The least round trip, if there was a sample.
+    pub(super) min_rtt: Option<Duration>,
     /// The application paused within it.
     pub(super) app_limited: bool,
     /// It ended where the application paused.
     pub(super) is_train: bool,
+    /// The host slept within it, or while its first packet was under way.
+    pub(super) slept: bool,
 }
 
 impl Round {
@@ -91,6 +94,8 @@ pub(super) struct Rounds {
     next_number: PacketNumber,
     /// The last packet before a pause of the application.
     paused_after: Option<PacketNumber>,
+    /// The host has slept since the packets before this one left.
+    slept_before: PacketNumber,
     /// The round ends when this packet is acknowledged.
     end: PacketNumber,
     open: Option<Open>,
@@ -98,7 +103,8 @@ pub(super) struct Rounds {
 
 impl Rounds {
     pub(super) const fn new() -> Self {
-        Self { next_number: PacketNumber(0), paused_after: None, end: PacketNumber(0), open: None }
+        let first = PacketNumber(0);
+        Self { next_number: first, paused_after: None, slept_before: first, end: first, open: None }
     }
 
     /// Between rounds, with the numbers going on.
@@ -118,6 +124,11 @@ impl Rounds {
         }
     }
 
+    /// The host slept: what was sent before comes back when it may.
+    pub(super) fn on_sleep(&mut self) {
+        self.slept_before = self.next_number;
+    }
+
     /// Returns the round that this acknowledgement completes.
     pub(super) fn on_ack(&mut self, sample: &AckSample) -> Option<Round> {
         let flight_over = sample.app_limited && sample.in_flight_bytes <= sample.bytes;
@@ -130,9 +141,10 @@ impl Rounds {
         let round = &mut open.round;
         round.packets += sample.packets;
         round.bytes += sample.bytes;
-        round.min_rtt = round.min_rtt.min(sample.latest_rtt);
+        round.min_rtt = round.min_rtt.into_iter().chain(sample.rtt).min();
         // Not only what acknowledgements tell: the packet before the pause may have been lost.
         round.app_limited |= self.paused_after >= Some(open.first);
+        round.slept |= self.slept_before > open.first;
         round.acked_over = sample.now.saturating_duration_since(open.since);
         round.sent_over = sample.sent_at.saturating_duration_since(open.first_sent_at);
         if flight_over {
@@ -166,9 +178,11 @@ impl Rounds {
 
     /// What was counted as lost has arrived after all.
     pub(super) fn on_spurious_loss(&mut self, sample: &LossSample) {
-        if let Some(Open { round, .. }) = &mut self.open {
-            round.lost_packets = round.lost_packets.saturating_sub(sample.packets);
-            round.lost_bytes = round.lost_bytes.saturating_sub(sample.bytes);
+        let Some(Open { round, first, .. }) = &mut self.open else { return };
+        round.lost_packets = round.lost_packets.saturating_sub(sample.packets);
+        round.lost_bytes = round.lost_bytes.saturating_sub(sample.bytes);
+        // An older one may have been excused in the round that lost it.
+        if sample.largest >= *first {
             round.packets += sample.packets;
             round.bytes += sample.bytes;
         }
@@ -187,9 +201,10 @@ impl Rounds {
                 lost_bytes: 0,
                 acked_over: Duration::ZERO,
                 sent_over: Duration::ZERO,
-                min_rtt: Duration::MAX,
+                min_rtt: None,
                 app_limited: false,
                 is_train: false,
+                slept: false,
             },
         });
     }

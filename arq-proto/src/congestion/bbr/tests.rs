@@ -21,6 +21,7 @@ fn ack(now: Instant, largest: u64, packets: u64) -> AckSample {
         packets,
         largest: PacketNumber(largest),
         sent_at: now - 10 * MS,
+        rtt: Some(10 * MS),
         latest_rtt: 10 * MS,
         min_rtt: 10 * MS,
         in_flight_bytes: 100 * MTU,
@@ -96,19 +97,57 @@ fn a_time_out_that_was_none_leaves_no_trace() {
         let arrived = if time_out.is_some() { 50 } else { 100 };
         rounds.on_ack(&ack(t0 + 20 * MS, 100, arrived)).unwrap()
     };
-    let (lost, none) = (round(Some(loss(t0, 50, LossCause::Timeout))), round(None));
+    // The packets after the one that began the round.
+    let lost = LossSample { largest: PacketNumber(50), ..loss(t0, 50, LossCause::Timeout) };
+    let (lost, none) = (round(Some(lost)), round(None));
     assert_eq!((lost.sent_packets(), lost.lost_packets, lost.lost_bytes), (100, 0, 0));
     assert_eq!(lost.rate_of(lost.bytes), none.rate_of(none.bytes));
+}
 
-    let mut model = LossModel::new();
-    model.mark(PacketNumber(0), Pace::Above);
-    model.mark(PacketNumber(100), Pace::Below);
-    for _ in 0..3 {
-        model.tally(PacketNumber(99), 100, true);
-        model.untally(PacketNumber(99), 100);
-        model.tally(PacketNumber(199), 100, false);
-        assert!(!model.grows_with_rate());
+// ARQ-CC-3
+#[test]
+fn what_was_lost_for_a_moment_does_not_grow_with_the_rate() {
+    for cause in [LossCause::Gap, LossCause::Timeout] {
+        let mut bbr = Bbr::new(MTU as u16, None);
+        bbr.loss.mark(PacketNumber(0), Pace::Above);
+        bbr.loss.mark(PacketNumber(100), Pace::Below);
+        for _ in 0..3 {
+            for number in 0..100 {
+                let lost = LossSample { largest: PacketNumber(number), ..loss(t0(), 1, cause) };
+                bbr.on_loss(&lost);
+                bbr.on_spurious_loss(&lost);
+            }
+            bbr.loss.tally(PacketNumber(99), 100, false);
+            bbr.loss.tally(PacketNumber(199), 100, false);
+            assert!(!bbr.loss.grows_with_rate());
+        }
     }
+}
+
+// ARQ-CC-10
+#[test]
+fn rounds_in_which_the_host_slept_lower_no_rate_unless_a_queue_shows() {
+    // The rate after rounds at a fifth of it.
+    let rate_after = |rounds: u64, sleeps: bool, queue: Duration| {
+        let mut bbr = Bbr::new(MTU as u16, None);
+        let (mut now, mut number) = (t0(), 0);
+        let mut round = |packets: u64, sleeps: bool, queue: Duration| {
+            bbr.on_sent(&sending(now, number));
+            if sleeps {
+                bbr.on_sleep();
+            }
+            now += 10 * MS;
+            bbr.on_ack(&AckSample { rtt: Some(10 * MS + queue), ..ack(now, number, packets) });
+            number += 1;
+            bbr.rate.get()
+        };
+        let before = (0..4).filter_map(|_| round(100, false, Duration::ZERO)).max();
+        let after = (0..rounds).map(|_| round(20, sleeps, queue)).last().unwrap();
+        after.unwrap() as f64 / before.unwrap() as f64
+    };
+    assert!(rate_after(30, false, Duration::ZERO) < 0.5);
+    assert!(rate_after(1_000, true, Duration::ZERO) == 1.0);
+    assert!(rate_after(30, true, 10 * MS) < 0.5, "a path that became slower");
 }
 
 // ARQ-CC-8
