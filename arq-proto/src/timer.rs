@@ -34,10 +34,12 @@ pub enum TimerKind {
     PathMtu,
     /// The orderly close, or the wait after it, ends.
     Close,
+    /// The host has slept lately: does it again? Nothing is done.
+    Watch,
 }
 
 impl TimerKind {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Handshake,
         Self::Loss,
         Self::Pto,
@@ -50,6 +52,7 @@ impl TimerKind {
         Self::Path,
         Self::PathMtu,
         Self::Close,
+        Self::Watch,
     ];
 }
 
@@ -62,6 +65,10 @@ pub(crate) struct Timers {
 impl Timers {
     pub(crate) fn set(&mut self, kind: TimerKind, deadline: Option<Instant>) {
         self.deadlines[kind as usize] = deadline;
+    }
+
+    pub(crate) fn is_set(&self, kind: TimerKind) -> bool {
+        self.deadlines[kind as usize].is_some()
     }
 
     pub(crate) fn stop_all(&mut self) {

@@ -370,10 +370,11 @@ impl Connection {
         let now = self.advance(now);
         let driven_at = std::mem::replace(&mut self.driven_at, now);
         if now - driven_at >= sleep::SHORTEST {
-            if let Some((deadline, _)) = self.timers.next() {
-                self.recovery.on_awake(deadline.max(driven_at), now);
+            if let Some((due, _)) = self.timers.next() {
+                self.recovery.on_awake(driven_at, due.max(driven_at), now);
             }
         }
+        self.timers.set(TimerKind::Watch, None);
         now
     }
 
@@ -419,6 +420,7 @@ impl Connection {
             TimerKind::Path => self.on_path_timer(now),
             TimerKind::PathMtu => self.on_mtu_timer(now),
             TimerKind::Close => self.on_close_timer(now),
+            TimerKind::Watch => {}
         }
     }
 
@@ -502,6 +504,11 @@ impl Connection {
         self.timers.set(TimerKind::Pto, self.recovery.pto_deadline(reverse));
         self.timers.set(TimerKind::Ack, self.acks.deadline());
         self.timers.set(TimerKind::PathMtu, self.path_mtu.deadline());
+        if !self.recovery.watches_for_sleep(now) {
+            self.timers.set(TimerKind::Watch, None);
+        } else if !self.timers.is_set(TimerKind::Watch) {
+            self.timers.set(TimerKind::Watch, Some(now + sleep::SHORTEST));
+        }
         let expiry = self.send_lanes.iter().filter_map(SendLane::expiry).min();
         self.timers.set(TimerKind::Expiry, expiry);
         let hold = self.recv_lanes.iter().filter_map(RecvLane::hold_deadline).min();

@@ -237,10 +237,10 @@ impl Recovery {
         }
     }
 
-    /// Nothing was done from `due`, when something was to be done, until now. If that was a sleep of this host it is
-    /// no silence of the peer's.
-    pub(crate) fn on_awake(&mut self, due: Instant, now: Instant) {
-        let Some(asleep) = self.sleeps.record(due, now) else { return };
+    /// This side is driven again, after `driven_at`, and something was `due` meanwhile. If the host slept, that was no
+    /// silence of the peer's.
+    pub(crate) fn on_awake(&mut self, driven_at: Instant, due: Instant, now: Instant) {
+        let Some(asleep) = self.sleeps.record(driven_at, due, now) else { return };
         self.controller.on_sleep();
         // Something may have been sent meanwhile, by whoever had a processor.
         let later = |at: Instant| (at + asleep).min(now);
@@ -250,6 +250,11 @@ impl Recovery {
         // The peer may live on the same starved machine: it gets that time, too, but once.
         let wait = asleep.min(self.pto_base());
         self.listen_until.get_or_insert(now + wait);
+    }
+
+    /// Whether to look every few milliseconds whether the host sleeps: other timers may be far ahead.
+    pub(crate) fn watches_for_sleep(&self, now: Instant) -> bool {
+        self.ledger.in_flight_packets() > 0 && self.sleeps.are_recent(now)
     }
 
     /// Anything authentic was received: the peer lives. Probing goes on until an acknowledgement
@@ -352,8 +357,8 @@ impl Recovery {
         let distance = largest_acked.0.saturating_sub(lost.largest.0);
         // What nothing overtook was late with all the others: a longer delay, no reordering.
         if distance > 0 {
-            let awake = lost.now - self.sleeps.since(lost.sent_at);
-            let late = awake.saturating_duration_since(lost.sent_at);
+            let read_late = self.sleeps.since(lost.sent_at);
+            let late = lost.now.saturating_duration_since(lost.sent_at + read_late);
             self.detector.on_spurious_loss(distance, late.saturating_sub(self.rtt.conservative()));
         }
         if lost.largest >= self.path_from {

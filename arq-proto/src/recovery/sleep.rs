@@ -18,35 +18,48 @@ pub(crate) const SHORTEST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_secs(1);
 /// Sleeps that are remembered: those of a round trip or two.
 const MAX_SLEEPS: usize = 16;
+/// A host that has slept may do so again. Looking costs it a timer every [`SHORTEST`].
+const WATCHED: Duration = Duration::from_secs(1);
 
 /// The times at which this host was asleep.
 #[derive(Debug, Default)]
 pub(crate) struct Sleeps {
-    /// When each of the last ones began, and its length.
-    last: VecDeque<(Instant, Duration)>,
+    /// Since when nothing had been read before each of the last ones, and when it ended.
+    last: VecDeque<(Instant, Instant)>,
     count: u64,
 }
 
 impl Sleeps {
-    /// Nothing happened between `from`, when something was due, and `until`. Returns how long that sleep was, if it was
-    /// one.
-    pub(crate) fn record(&mut self, from: Instant, until: Instant) -> Option<Duration> {
-        let time = until.saturating_duration_since(from);
-        if !(SHORTEST..=LONGEST).contains(&time) {
+    /// Nothing was read and no timer fired since `driven_at`, although one was `due`. Returns how long after that the
+    /// host slept, if it did.
+    pub(crate) fn record(
+        &mut self,
+        driven_at: Instant,
+        due: Instant,
+        now: Instant,
+    ) -> Option<Duration> {
+        let asleep = now.saturating_duration_since(due);
+        if !(SHORTEST..=LONGEST).contains(&asleep) {
             return None;
         }
         if self.last.len() == MAX_SLEEPS {
             self.last.pop_front();
         }
-        self.last.push_back((from, time));
+        self.last.push_back((driven_at, now));
         self.count += 1;
-        Some(time)
+        Some(asleep)
     }
 
-    /// How long this host slept since `at`.
-    pub(crate) fn since(&self, at: Instant) -> Duration {
-        let after = self.last.iter().rev().take_while(|&&(from, _)| from >= at);
-        after.map(|&(_, time)| time).sum()
+    /// How long at most the answer to what was sent at `sent_at` may have waited for this host.
+    pub(crate) fn since(&self, sent_at: Instant) -> Duration {
+        let after = self.last.iter().rev().take_while(|&&(_, until)| until > sent_at);
+        after.map(|&(since, until)| until - since.max(sent_at)).sum()
+    }
+
+    /// Whether the host slept just now.
+    pub(crate) fn are_recent(&self, now: Instant) -> bool {
+        let last = self.last.back();
+        last.is_some_and(|&(_, until)| now.saturating_duration_since(until) < WATCHED)
     }
 
     /// How often it slept.
@@ -66,15 +79,17 @@ mod tests {
     fn sleeps_are_neither_late_timers_nor_pauses() {
         #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
         let (t0, mut sleeps) = (Instant::now(), Sleeps::default());
-        assert_eq!(sleeps.record(t0, t0 + 4 * MS), None, "a late timer");
-        assert_eq!(sleeps.record(t0, t0 + 1_001 * MS), None, "a pause");
-        assert_eq!(sleeps.record(t0 + 10 * MS, t0 + 40 * MS), Some(30 * MS));
-        assert_eq!(sleeps.record(t0 + 60 * MS, t0 + 70 * MS), Some(10 * MS));
-        for (at, slept) in [(0, 40), (10, 40), (40, 10), (60, 10), (70, 0)] {
-            assert_eq!(sleeps.since(t0 + at * MS), slept * MS, "{at} ms");
+        let at = |ms: u32| t0 + ms * MS;
+        assert_eq!(sleeps.record(at(0), at(1), at(5)), None, "a late timer");
+        assert_eq!(sleeps.record(at(0), at(1), at(1_002)), None, "a pause");
+        assert_eq!(sleeps.record(at(10), at(15), at(40)), Some(25 * MS));
+        assert_eq!(sleeps.record(at(60), at(65), at(70)), Some(5 * MS));
+        for (sent_at, slept) in [(0, 40), (10, 40), (30, 20), (40, 10), (60, 10), (70, 0)] {
+            assert_eq!(sleeps.since(at(sent_at)), slept * MS, "{sent_at} ms");
         }
+        assert!(sleeps.are_recent(at(1_069)) && !sleeps.are_recent(at(1_070)));
         for n in 5..10_000 {
-            sleeps.record(t0 + n * 20 * MS, t0 + n * 20 * MS + 10 * MS);
+            sleeps.record(at(n * 20), at(n * 20), at(n * 20 + 10));
         }
         assert_eq!((sleeps.last.len(), sleeps.count()), (MAX_SLEEPS, 9_997));
     }

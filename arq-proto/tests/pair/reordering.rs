@@ -45,7 +45,7 @@ fn jitter_is_learnt_and_not_taken_for_loss() {
 fn jitter_is_still_known_where_much_is_lost() {
     for (delay, jitter) in PATHS {
         let costs = costs(delay * MS, jitter * MS, Loss::Random(0.17));
-        for (bytes, early) in &costs {
+        for (bytes, _) in &costs {
             // Without any waste it were 1.24: each packet has 30 bytes of its own, and one in six is sent again.
             assert!(*bytes < 1.5, "{delay} + {jitter} ms: {bytes:.2} bytes per byte");
         }
