@@ -62,7 +62,7 @@ impl Controller for Aimd {
 
     fn on_ack(&mut self, sample: &AckSample) {
         let growth = if self.window < self.threshold {
-            let growth = self.hystart.on_ack(sample.largest, sample.rtt);
+            let growth = self.hystart.on_ack(sample.largest, sample.rtt.map(|rtt| rtt.least));
             if growth.is_none() {
                 self.threshold = self.window;
             }
@@ -152,7 +152,7 @@ mod tests {
             packets: 1,
             largest: PacketNumber(0),
             sent_at,
-            rtt: Some(Duration::from_millis(20)),
+            rtt: None,
             latest_rtt: Duration::from_millis(20),
             min_rtt: Duration::from_millis(20),
             in_flight_bytes: aimd.window(),

@@ -124,7 +124,7 @@ impl Controller for Cubic {
         self.acked_at = Some(sample.now);
         let mut slow_start = None;
         if self.shape.window < self.shape.threshold {
-            slow_start = self.hystart.on_ack(sample.largest, sample.rtt);
+            slow_start = self.hystart.on_ack(sample.largest, sample.rtt.map(|rtt| rtt.least));
             if slow_start.is_none() {
                 self.shape.threshold = self.shape.window;
             }
@@ -199,6 +199,7 @@ impl Controller for Cubic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::congestion::RttSample;
     use crate::units::PacketNumber;
 
     const MTU: u64 = 1_000;
@@ -218,7 +219,7 @@ mod tests {
             packets: bytes / MTU,
             largest: PacketNumber(0),
             sent_at: now - RTT,
-            rtt: Some(RTT),
+            rtt: Some(RttSample { least: RTT, most: RTT }),
             latest_rtt: RTT,
             min_rtt: RTT,
             in_flight_bytes: bytes,

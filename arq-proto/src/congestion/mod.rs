@@ -35,6 +35,15 @@ pub struct SentSample {
     pub app_limited: bool,
 }
 
+/// A round trip. The host may have slept while the acknowledgement waited for it: then it is known within bounds alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RttSample {
+    /// It took at least so long.
+    pub least: Duration,
+    /// And at most so long: what was measured.
+    pub most: Duration,
+}
+
 /// What one acknowledgement newly acknowledged.
 #[derive(Debug, Clone, Copy)]
 pub struct AckSample {
@@ -49,7 +58,7 @@ pub struct AckSample {
     /// When that packet was sent.
     pub sent_at: Instant,
     /// The round-trip sample that this acknowledgement gave, if it gave one.
-    pub rtt: Option<Duration>,
+    pub rtt: Option<RttSample>,
     /// The newest round-trip sample.
     pub latest_rtt: Duration,
     /// The smallest round-trip sample.

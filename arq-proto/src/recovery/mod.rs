@@ -23,7 +23,7 @@ use sleep::Sleeps;
 
 use crate::{
     config::Config,
-    congestion::{self, AckSample, Controller, LossCause, LossSample, SentSample},
+    congestion::{self, AckSample, Controller, LossCause, LossSample, RttSample, SentSample},
     error::Violation,
     fec::{channel::Channel, policy::Stakes},
     pacing::Pacer,
@@ -290,8 +290,7 @@ impl Recovery {
             self.probe_budget = None;
             let of_this_path = number >= self.path_from;
             let rtt = (of_this_path && number == ack.largest())
-                .then(|| self.take_rtt(now, sent_at, ack.delay_us))
-                .flatten();
+                .then(|| self.take_rtt(now, sent_at, ack.delay_us));
             if of_this_path && newly.bytes > 0 {
                 self.controller.on_ack(&AckSample {
                     now,
@@ -312,11 +311,12 @@ impl Recovery {
         Ok(())
     }
 
-    /// Takes the round-trip sample of a packet; returns what was learnt.
-    fn take_rtt(&mut self, now: Instant, sent_at: Instant, delay_us: u64) -> Option<Duration> {
+    /// Takes the round-trip sample of a packet.
+    fn take_rtt(&mut self, now: Instant, sent_at: Instant, delay_us: u64) -> RttSample {
         let delay = Duration::from_micros(delay_us.min(1_000_000));
-        let (sample, slept) = (now.saturating_duration_since(sent_at), self.sleeps.since(sent_at));
-        self.rtt.update_between(sample, slept, delay)
+        let (sample, slept) =
+            (now.saturating_duration_since(sent_at), self.sleeps.unread_since(sent_at));
+        self.rtt.update_over_sleep(sample, slept, delay)
     }
 
     fn acknowledge(
@@ -357,7 +357,7 @@ impl Recovery {
         let distance = largest_acked.0.saturating_sub(lost.largest.0);
         // What nothing overtook was late with all the others: a longer delay, no reordering.
         if distance > 0 {
-            let read_late = self.sleeps.since(lost.sent_at);
+            let read_late = self.sleeps.asleep_since(lost.sent_at);
             let late = lost.now.saturating_duration_since(lost.sent_at + read_late);
             self.detector.on_spurious_loss(distance, late.saturating_sub(self.rtt.conservative()));
         }
@@ -376,7 +376,7 @@ impl Recovery {
                 break;
             }
             // What arrived during a sleep is read one by one after it.
-            let sent_at = packet.sent_at + self.sleeps.since(packet.sent_at);
+            let sent_at = packet.sent_at + self.sleeps.asleep_since(packet.sent_at);
             match self.detector.judge(now, sent_at, largest.0 - number, &self.rtt) {
                 Verdict::Lost => lost.push(number),
                 // Later packets were sent later and lie closer to the largest: none is lost either.

@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use crate::congestion::RttSample;
+
 /// Smoothed estimate of the round-trip time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RttEstimator {
@@ -41,24 +43,28 @@ impl RttEstimator {
         self.smoothed = Some((smoothed * 7 + adjusted) / 8);
     }
 
-    /// Takes a sample that a sleep of this host may have made longer, by `slept` at most: the acknowledgement may have
-    /// waited in the socket. Returns what was learnt: nothing, where that might be the usual.
-    pub(crate) fn update_between(
+    /// Takes a sample of which up to `slept` may be a sleep of this host: the acknowledgement may have waited in the
+    /// socket. Returns the bounds of the round trip.
+    pub(crate) fn update_over_sleep(
         &mut self,
         sample: Duration,
         slept: Duration,
         ack_delay: Duration,
-    ) -> Option<Duration> {
+    ) -> RttSample {
         let least = sample.saturating_sub(slept);
-        let sample = match self.smoothed {
-            Some(smoothed) if !slept.is_zero() => {
-                let longer = (least > smoothed + self.variation).then_some(least);
-                longer.or_else(|| (sample + self.variation < smoothed).then_some(sample))?
-            }
-            _ => sample,
+        let rtt = RttSample { least, most: sample };
+        let Some(smoothed) = self.smoothed.filter(|_| !slept.is_zero()) else {
+            self.update(sample, ack_delay);
+            return RttSample { least: self.latest, most: self.latest };
         };
-        self.update(sample, ack_delay);
-        Some(self.latest)
+        // The usual, as far as that is possible. Of much sleep it is no evidence.
+        let likely = smoothed.clamp(least, sample);
+        if likely != smoothed || slept <= smoothed / 8 {
+            self.update(likely, ack_delay);
+        } else {
+            self.latest = self.latest.clamp(least, sample);
+        }
+        rtt
     }
 
     /// Before the first sample: assumes `bound` if that is less than the initial value.
@@ -123,23 +129,21 @@ mod tests {
     #[test]
     fn a_sample_over_a_sleep_tells_what_it_must() {
         let ms = Duration::from_millis(1);
-        // (sample, slept, what is learnt), all in ms; the smoothed round trip is 20, its variation 10.
-        for (sample, slept, learnt) in [
-            (220, 200, None),
-            (20, 5, None),
-            (11, 5, None),
-            (9, 5, Some(9)),
-            (30, 5, None),
-            (220, 100, Some(120)),
-            (90, 0, Some(90)),
+        // (sample, slept, latest and smoothed after it), all in ms but the last, in eighths of one.
+        for (sample, slept, latest, smoothed) in [
+            (220, 200, 20, 160),
+            (220, 100, 120, 260),
+            (19, 5, 19, 159),
+            (21, 2, 20, 160),
+            (90, 0, 90, 230),
         ] {
             let mut rtt = RttEstimator::default();
-            rtt.update_between(20 * ms, 10 * ms, Duration::ZERO);
+            rtt.update_over_sleep(20 * ms, 10 * ms, Duration::ZERO);
             assert_eq!(rtt.smoothed(), 20 * ms, "the first one is better than none");
-            let before = rtt;
-            let learns = rtt.update_between(sample * ms, slept * ms, Duration::ZERO);
-            assert_eq!(learns, learnt.map(|learnt| learnt * ms), "{sample} ms, {slept} asleep");
-            assert_eq!(rtt != before, learnt.is_some());
+            let known = rtt.update_over_sleep(sample * ms, slept * ms, Duration::ZERO);
+            assert_eq!(known, RttSample { least: (sample - slept) * ms, most: sample * ms });
+            assert_eq!(rtt.latest(), latest * ms, "{sample} ms, {slept} asleep");
+            assert_eq!(rtt.smoothed(), smoothed * ms / 8, "{sample} ms, {slept} asleep");
         }
     }
 

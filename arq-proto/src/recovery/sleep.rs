@@ -21,11 +21,20 @@ const MAX_SLEEPS: usize = 16;
 /// A host that has slept may do so again. Looking costs it a timer every [`SHORTEST`].
 const WATCHED: Duration = Duration::from_secs(1);
 
+/// A sleep of this host.
+#[derive(Debug, Clone, Copy)]
+struct Sleep {
+    /// Nothing was read since then.
+    driven_at: Instant,
+    /// Something was to be done then.
+    due: Instant,
+    until: Instant,
+}
+
 /// The times at which this host was asleep.
 #[derive(Debug, Default)]
 pub(crate) struct Sleeps {
-    /// Since when nothing had been read before each of the last ones, and when it ended.
-    last: VecDeque<(Instant, Instant)>,
+    last: VecDeque<Sleep>,
     count: u64,
 }
 
@@ -45,21 +54,29 @@ impl Sleeps {
         if self.last.len() == MAX_SLEEPS {
             self.last.pop_front();
         }
-        self.last.push_back((driven_at, now));
+        self.last.push_back(Sleep { driven_at, due, until: now });
         self.count += 1;
         Some(asleep)
     }
 
     /// How long at most the answer to what was sent at `sent_at` may have waited for this host.
-    pub(crate) fn since(&self, sent_at: Instant) -> Duration {
-        let after = self.last.iter().rev().take_while(|&&(_, until)| until > sent_at);
-        after.map(|&(since, until)| until - since.max(sent_at)).sum()
+    pub(crate) fn unread_since(&self, sent_at: Instant) -> Duration {
+        self.after(sent_at).map(|sleep| sleep.until - sleep.driven_at.max(sent_at)).sum()
+    }
+
+    /// How long this host was asleep since then, for certain.
+    pub(crate) fn asleep_since(&self, at: Instant) -> Duration {
+        self.after(at).map(|sleep| sleep.until - sleep.due.max(at)).sum()
+    }
+
+    fn after(&self, at: Instant) -> impl Iterator<Item = &Sleep> {
+        self.last.iter().rev().take_while(move |sleep| sleep.until > at)
     }
 
     /// Whether the host slept just now.
     pub(crate) fn are_recent(&self, now: Instant) -> bool {
         let last = self.last.back();
-        last.is_some_and(|&(_, until)| now.saturating_duration_since(until) < WATCHED)
+        last.is_some_and(|sleep| now.saturating_duration_since(sleep.until) < WATCHED)
     }
 
     /// How often it slept.
@@ -84,8 +101,11 @@ mod tests {
         assert_eq!(sleeps.record(at(0), at(1), at(1_002)), None, "a pause");
         assert_eq!(sleeps.record(at(10), at(15), at(40)), Some(25 * MS));
         assert_eq!(sleeps.record(at(60), at(65), at(70)), Some(5 * MS));
-        for (sent_at, slept) in [(0, 40), (10, 40), (30, 20), (40, 10), (60, 10), (70, 0)] {
-            assert_eq!(sleeps.since(at(sent_at)), slept * MS, "{sent_at} ms");
+        for (sent_at, unread, asleep) in
+            [(0, 40, 30), (10, 40, 30), (30, 20, 15), (40, 10, 5), (60, 10, 5), (70, 0, 0)]
+        {
+            assert_eq!(sleeps.unread_since(at(sent_at)), unread * MS, "{sent_at} ms");
+            assert_eq!(sleeps.asleep_since(at(sent_at)), asleep * MS, "{sent_at} ms");
         }
         assert!(sleeps.are_recent(at(1_069)) && !sleeps.are_recent(at(1_070)));
         for n in 5..10_000 {

@@ -128,7 +128,8 @@ impl Bursts {
         while let Some(burst) = self.bursts.front_mut() {
             let Some(last) = burst.last else { return shown };
             if number.0 >= burst.first.0 + burst.packets / 2 && number <= last {
-                burst.least_rtt = burst.least_rtt.into_iter().chain(sample.rtt).min();
+                burst.least_rtt =
+                    burst.least_rtt.into_iter().chain(sample.rtt.map(|rtt| rtt.most)).min();
             }
             if number < last {
                 return shown;
@@ -186,6 +187,7 @@ impl Bursts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::congestion::RttSample;
 
     const MS: Duration = Duration::from_millis(1);
     const RTT: Duration = Duration::from_millis(20);
@@ -227,7 +229,7 @@ mod tests {
                 packets,
                 largest: number(packets - 1),
                 sent_at: self.now - RTT - queue,
-                rtt: Some(RTT + queue),
+                rtt: Some(RttSample { least: RTT + queue, most: RTT + queue }),
                 latest_rtt: RTT + queue,
                 min_rtt: RTT,
                 in_flight_bytes: packets * MTU,

@@ -205,6 +205,10 @@ impl Bbr {
     fn sample(&mut self, round: &Round, queue: bool) -> bool {
         let excused = if self.hold_until < self.round { self.loss.excused_bytes(round) } else { 0 };
         let Some(rate) = round.rate_of(round.bytes + excused) else { return false };
+        // All its acknowledgements may have been read at once.
+        if round.slept && round.is_train {
+            return false;
+        }
         let known = self.rate.get().unwrap_or(0);
         // What a sleeping host does not send has no queue.
         let awake = !round.slept || queue;
@@ -265,7 +269,10 @@ impl Bbr {
 
     fn probe_rtt(&mut self, now: Instant, sample: &AckSample) {
         if let Phase::ProbeRtt { until, least } = &mut self.phase {
-            *least = (*least).into_iter().chain(sample.rtt).min();
+            // Over a sleep, what is known may still hold.
+            let known = self.min_rtt.get().unwrap_or_default();
+            let rtt = sample.rtt.map(|rtt| known.clamp(rtt.least.min(rtt.most), rtt.most));
+            *least = (*least).into_iter().chain(rtt).min();
             if let (true, Some(least)) = (now >= *until, *least) {
                 self.min_rtt.replace(now, least);
                 self.enter(Phase::cruise(now, false));
@@ -314,7 +321,7 @@ impl Controller for Bbr {
             self.busy_at = Some(sample.now);
         }
         if let Some(rtt) = sample.rtt {
-            self.min_rtt.update(sample.now, rtt);
+            self.min_rtt.update(sample.now, rtt.most);
         }
         self.loss.tally(sample.largest, sample.packets, false);
         if let Some(rate) = self.bursts.on_ack(sample, &self.min_rtt, &self.loss) {

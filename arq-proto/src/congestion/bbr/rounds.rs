@@ -141,7 +141,7 @@ impl Rounds {
         let round = &mut open.round;
         round.packets += sample.packets;
         round.bytes += sample.bytes;
-        round.min_rtt = round.min_rtt.into_iter().chain(sample.rtt).min();
+        round.min_rtt = round.min_rtt.into_iter().chain(sample.rtt.map(|rtt| rtt.least)).min();
         // Not only what acknowledgements tell: the packet before the pause may have been lost.
         round.app_limited |= self.paused_after >= Some(open.first);
         round.slept |= self.slept_before > open.first;

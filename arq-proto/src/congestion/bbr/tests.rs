@@ -3,7 +3,7 @@
 //! The parts one by one; how they work together is simulated in `tests/congestion`.
 
 use super::{loss::Pace, *};
-use crate::units::PacketNumber;
+use crate::{congestion::RttSample, units::PacketNumber};
 
 const MS: Duration = Duration::from_millis(1);
 const MTU: u64 = 1_000;
@@ -21,7 +21,7 @@ fn ack(now: Instant, largest: u64, packets: u64) -> AckSample {
         packets,
         largest: PacketNumber(largest),
         sent_at: now - 10 * MS,
-        rtt: Some(10 * MS),
+        rtt: Some(RttSample { least: 10 * MS, most: 10 * MS }),
         latest_rtt: 10 * MS,
         min_rtt: 10 * MS,
         in_flight_bytes: 100 * MTU,
@@ -137,7 +137,10 @@ fn rounds_in_which_the_host_slept_lower_no_rate_unless_a_queue_shows() {
                 bbr.on_sleep();
             }
             now += 10 * MS;
-            bbr.on_ack(&AckSample { rtt: Some(10 * MS + queue), ..ack(now, number, packets) });
+            // What an acknowledgement may have waited for the host is no queue.
+            let wait = if sleeps { 200 * MS } else { Duration::ZERO };
+            let rtt = RttSample { least: 10 * MS + queue, most: 10 * MS + queue + wait };
+            bbr.on_ack(&AckSample { rtt: Some(rtt), ..ack(now, number, packets) });
             number += 1;
             bbr.rate.get()
         };
