@@ -111,14 +111,12 @@ fn a_round_trip_estimate_is_right() {
 // ARQ-RTT-2, ARQ-PTO-8
 #[test]
 fn a_sleep_of_the_hosts_is_no_silence_and_no_round_trip() {
-    for (client_sleeps, server_sleeps) in [(true, false), (true, true)] {
+    for server_sleeps in [false, true] {
         let flow = Flow::reliable(5, 10_000, 200).every(10 * MS);
         let mut pair = Pair::new(&Scenario::new(1).client_sends([flow]));
         for _ in 0..6 {
             pair.world.run_for(SEC / 4).unwrap();
-            if client_sleeps {
-                pair.world.freeze(pair.client, SEC / 5);
-            }
+            pair.world.freeze(pair.client, SEC / 5);
             if server_sleeps {
                 pair.world.freeze(pair.server, SEC / 5);
             }

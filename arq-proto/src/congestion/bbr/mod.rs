@@ -271,7 +271,7 @@ impl Bbr {
         if let Phase::ProbeRtt { until, least } = &mut self.phase {
             // Over a sleep, what is known may still hold.
             let known = self.min_rtt.get().unwrap_or_default();
-            let rtt = sample.rtt.map(|rtt| known.clamp(rtt.least.min(rtt.most), rtt.most));
+            let rtt = sample.rtt.map(|rtt| known.max(rtt.least).min(rtt.most));
             *least = (*least).into_iter().chain(rtt).min();
             if let (true, Some(least)) = (now >= *until, *least) {
                 self.min_rtt.replace(now, least);
