@@ -3,11 +3,13 @@
 //! The world: hosts, wires between them, and events in the order of their time.
 //!
 //! Everything follows from one seed: two runs of the same world record the same packets at the same
-//! offsets. Events of the same instant happen in the order in which they were caused.
+//! offsets.
+
+mod events;
+mod network;
 
 use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
+    collections::BTreeMap,
     net::SocketAddr,
     time::{Duration, Instant},
 };
@@ -20,11 +22,13 @@ use thiserror::Error;
 use crate::{
     app::{App, AppPlan},
     host::{Conn, ConnId, Host, HostConfig, HostId, Outgoing},
-    log::{Entry, LoggedFate, PacketLog},
-    tap::{Forged, Tap, Verdict},
-    wire::{Datagram, Fate, Passage, Wire, WireConfig},
+    log::PacketLog,
+    tap::{Forged, Tap},
+    wire::{Datagram, Wire, WireConfig},
     Clock,
 };
+
+use events::{Action, Events};
 
 /// Datagrams that are kept for ladders.
 const LOG_ENTRIES: usize = 4_096;
@@ -54,40 +58,6 @@ pub enum Halt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct WireId(usize);
 
-#[derive(Debug)]
-enum Action {
-    Arrive(Datagram),
-    Release { wire: WireId },
-    Timer { conn: ConnId, armed: Instant },
-    App { conn: ConnId, armed: Duration },
-}
-
-struct Scheduled {
-    at: Instant,
-    order: u64,
-    action: Action,
-}
-
-impl Ord for Scheduled {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
-    }
-}
-
-impl PartialOrd for Scheduled {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Scheduled {
-    fn eq(&self, other: &Self) -> bool {
-        self.order == other.order
-    }
-}
-
-impl Eq for Scheduled {}
-
 /// Bytes of UDP payload between a host and an address, whoever is behind it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Exchange {
@@ -105,8 +75,7 @@ pub struct World {
     wires: Vec<Wire>,
     /// Which wire leads from one host to another; several may share one.
     routes: BTreeMap<(HostId, HostId), WireId>,
-    events: BinaryHeap<Reverse<Scheduled>>,
-    order: u64,
+    events: Events,
     log: PacketLog,
     exchanged: BTreeMap<(HostId, SocketAddr), Exchange>,
     tap: Option<Box<dyn Tap>>,
@@ -123,8 +92,7 @@ impl World {
             hosts: Vec::new(),
             wires: Vec::new(),
             routes: BTreeMap::new(),
-            events: BinaryHeap::new(),
-            order: 0,
+            events: Events::default(),
             log: PacketLog::new(LOG_ENTRIES),
             exchanged: BTreeMap::new(),
             tap: None,
@@ -276,7 +244,7 @@ impl World {
     pub fn forge(&mut self, forged: Forged) {
         let Forged { from, to, after, bytes } = forged;
         let at = self.clock.now() + after;
-        self.schedule(at, Action::Arrive(Datagram { from, to, bytes: Bytes::from(bytes) }));
+        self.events.schedule(at, Action::Arrive(Datagram { from, to, bytes: Bytes::from(bytes) }));
     }
 
     /// The time.
@@ -335,9 +303,9 @@ impl World {
     /// It does not, or a rule was broken.
     pub fn run_one(&mut self, limit: Duration) -> Result<(), Halt> {
         let end = self.clock.now() + limit;
-        match self.events.peek() {
+        match self.events.next_at() {
             None => return Err(Halt::Idle(self.now())),
-            Some(Reverse(next)) if next.at > end => {
+            Some(next) if next > end => {
                 self.clock.advance_to(end);
                 return Err(Halt::Limit(limit));
             }
@@ -362,10 +330,10 @@ impl World {
     }
 
     fn step(&mut self) {
-        let Some(Reverse(Scheduled { at, action, .. })) = self.events.pop() else { return };
+        let Some((at, action)) = self.events.pop() else { return };
         self.clock.advance_to(at);
         if let Some(awake) = self.awake_at(&action).filter(|&awake| at < awake) {
-            return self.schedule(awake, action);
+            return self.events.schedule(awake, action);
         }
         match action {
             Action::Arrive(datagram) => self.arrive(&datagram),
@@ -462,9 +430,8 @@ impl World {
     /// Whether the next event is another datagram of the same sender, now.
     fn more_arrives(&self, before: &Datagram) -> bool {
         let same = |next: &Datagram| next.to == before.to && next.from == before.from;
-        self.events.peek().is_some_and(|Reverse(next)| {
-            next.at == self.clock.now()
-                && matches!(&next.action, Action::Arrive(datagram) if same(datagram))
+        self.events.peek().is_some_and(|(at, action)| {
+            at == self.clock.now() && matches!(action, Action::Arrive(next) if same(next))
         })
     }
 
@@ -498,10 +465,10 @@ impl World {
         conn.app_armed = tick;
         if let Some((at, _)) = timeout.filter(|_| rearm) {
             let late = late.mul_f64(self.hosts[id.host.0].rng.f64());
-            self.schedule(at.max(now) + late, Action::Timer { conn: id, armed: at });
+            self.events.schedule(at.max(now) + late, Action::Timer { conn: id, armed: at });
         }
         if let Some(tick) = tick.filter(|_| rearm_app) {
-            self.schedule((base + tick).max(now), Action::App { conn: id, armed: tick });
+            self.events.schedule((base + tick).max(now), Action::App { conn: id, armed: tick });
         }
     }
 
@@ -510,102 +477,5 @@ impl World {
             let host = self.hosts[host.0].name.to_string();
             self.broken = Some(Halt::Broken { at: self.now(), host, what });
         }
-    }
-
-    fn dispatch(&mut self, from: HostId, outgoing: Vec<Outgoing>) {
-        let source = self.address(from);
-        for Outgoing { to, bytes } in outgoing {
-            let exchange = self.exchanged.entry((from, to)).or_default();
-            exchange.sent_bytes += bytes.len() as u64;
-            let datagram = Datagram { from: source, to, bytes: Bytes::from(bytes) };
-            if let Some(datagram) = self.pass_tap(datagram) {
-                self.enter_wire(from, datagram);
-            }
-        }
-    }
-
-    fn pass_tap(&mut self, mut datagram: Datagram) -> Option<Datagram> {
-        let Some(tap) = &mut self.tap else { return Some(datagram) };
-        let mut forged = Vec::new();
-        let verdict = tap.inspect(self.clock.offset(), &datagram, &mut forged);
-        forged.into_iter().for_each(|forged| self.forge(forged));
-        match verdict {
-            Verdict::Pass => Some(datagram),
-            Verdict::Replace(bytes) => {
-                datagram.bytes = Bytes::from(bytes);
-                Some(datagram)
-            }
-            Verdict::Withhold => {
-                self.record(&Passage { datagram, fate: Fate::Withheld });
-                None
-            }
-        }
-    }
-
-    fn enter_wire(&mut self, from: HostId, datagram: Datagram) {
-        let Some(to) = self.host_at(datagram.to).map(HostId) else {
-            return self.record(&Passage { datagram, fate: Fate::NoSuchHost });
-        };
-        let now = self.clock.now();
-        let Some(&wire) = self.routes.get(&(from, to)) else {
-            return self.record(&Passage { datagram, fate: Fate::NoSuchHost });
-        };
-        let mut out = Vec::new();
-        self.wires[wire.0].push(now, datagram, &mut out);
-        self.settle(wire, out);
-    }
-
-    fn release(&mut self, id: WireId) {
-        let now = self.clock.now();
-        let wire = &mut self.wires[id.0];
-        if wire.next_release().is_none_or(|at| at > now) {
-            return;
-        }
-        let mut out = Vec::new();
-        wire.pull(now, &mut out);
-        self.settle(id, out);
-    }
-
-    /// Records fates, schedules arrivals and the next release.
-    fn settle(&mut self, wire: WireId, passages: Vec<Passage>) {
-        for passage in passages {
-            self.record(&passage);
-            if let Fate::Arrives(at) | Fate::ArrivesDamaged(at) = passage.fate {
-                self.schedule(at, Action::Arrive(passage.datagram));
-            }
-        }
-        if let Some(at) = self.wires[wire.0].next_release() {
-            self.schedule(at, Action::Release { wire });
-        }
-    }
-
-    fn record(&mut self, passage: &Passage) {
-        let now = self.clock.now();
-        let fate = match passage.fate {
-            Fate::Arrives(at) => LoggedFate::Arrives(at - now),
-            Fate::ArrivesDamaged(at) => LoggedFate::ArrivesDamaged(at - now),
-            Fate::Lost => LoggedFate::Vanishes("lost"),
-            Fate::QueueFull => LoggedFate::Vanishes("dropped, queue full"),
-            Fate::Policed => LoggedFate::Vanishes("dropped by the policer"),
-            Fate::Blackout => LoggedFate::Vanishes("lost in a blackout"),
-            Fate::TooLong => LoggedFate::Vanishes("longer than the MTU"),
-            Fate::NoSuchHost => LoggedFate::Vanishes("nobody there"),
-            Fate::Withheld => LoggedFate::Vanishes("withheld"),
-        };
-        let Datagram { from, to, bytes } = &passage.datagram;
-        let first = bytes.first().copied().unwrap_or_default();
-        let (from, to) = (self.name_of(*from), self.name_of(*to));
-        let entry = Entry { at: self.clock.offset(), from, to, bytes: bytes.len(), first, fate };
-        self.log.record(entry, bytes);
-    }
-
-    fn name_of(&self, address: SocketAddr) -> std::sync::Arc<str> {
-        let host = self.hosts.iter().find(|host| host.config.address == address);
-        host.map_or_else(|| address.to_string().into(), |host| host.name.clone())
-    }
-
-    fn schedule(&mut self, at: Instant, action: Action) {
-        self.order += 1;
-        self.events.push(Reverse(Scheduled { at, order: self.order, action }));
     }
 }
