@@ -2,12 +2,18 @@
 
 //! What does somebody on the path see, and what do endpoints make of packets that do not fit?
 
-use std::{cell::RefCell, collections::BTreeSet, net::SocketAddr, rc::Rc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeSet,
+    net::SocketAddr,
+    rc::Rc,
+    time::Duration,
+};
 
 use arq_proto::{
     wire::{
         cursor::Reader,
-        packet::{Challenge, DataHeader, Hello, Refuse},
+        packet::{Challenge, Cookie, DataHeader, Hello, Refuse},
     },
     Config, ConnectionError, ConnectionId, Endpoint, EndpointConfig, RefuseReason, Routed, VERSION,
 };
@@ -99,6 +105,44 @@ fn a_listener_chooses_a_version_that_it_speaks_and_says_which_attempt_it_answers
     }
     let refuse = Refuse::decode(&answer(&[VERSION + 1])).unwrap();
     assert_eq!((refuse.dcid, refuse.reason), (ConnectionId(7), RefuseReason::Version));
+}
+
+/// The same packet with a cookie block that no server would accept.
+fn with_broken_cookie(datagram: &[u8]) -> Option<Vec<u8>> {
+    let header = DataHeader::decode(&mut Reader::new(datagram)).ok()?;
+    let Cookie { cookie, params, .. } = header.cookie?;
+    let mut packet = datagram.to_vec();
+    for part in [cookie, params] {
+        let start = part.as_ptr() as usize - datagram.as_ptr() as usize;
+        packet[start..start + part.len()].fill(0xff);
+    }
+    Some(hostile::resealed(&packet))
+}
+
+// ARQ-PKT-3
+#[test]
+fn a_server_that_knows_its_client_does_not_read_the_cookie_again() {
+    let flow = Flow::reliable(5, 100, 20).every(5 * MS);
+    let mut pair = Pair::new(&Scenario::new(1).client_sends([flow]));
+    let (client, mut brought) = (pair.world.address(pair.client), 0);
+    let broken = Rc::new(Cell::new(0));
+    let count = broken.clone();
+    pair.world.set_tap(move |_: Duration, seen: &Datagram, _: &mut Vec<Forged>| {
+        if seen.from != client {
+            // The server's answers are lost, so the client goes on showing its cookie.
+            let is_data = hostile::sight(&seen.bytes).is_some();
+            return if is_data { Verdict::Withhold } else { Verdict::Pass };
+        }
+        let Some(packet) = with_broken_cookie(&seen.bytes) else { return Verdict::Pass };
+        brought += 1;
+        if brought == 1 {
+            return Verdict::Pass;
+        }
+        count.set(count.get() + 1);
+        Verdict::Replace(packet)
+    });
+    pair.run_to_delivery(SEC).unwrap();
+    assert!(broken.get() >= 20, "{}", broken.get());
 }
 
 /// A client that has sent its HELLO, and what that said.
