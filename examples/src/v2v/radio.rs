@@ -4,8 +4,8 @@
 //! The bench's presets `highway-near` (up to 200 m: 0.5 % lost, 2 ± 1 ms) and `highway-edge` (350 to 500 m: 5.7 to 62 %
 //! lost in bursts of 3, 3 ± 2 ms) tell the ends; between and beyond them the loss follows a logistic curve through
 //! those of `highway-edge`, as packet error rates do that follow the signal's strength. Bursts follow Gilbert's
-//! model; their length is a choice of this project, not measured. A pair has its own 6 Mb/s: vehicles do not compete
-//! for the channel here.
+//! model; their length is a choice of this project, not measured, and never below that of independent losses: a loss
+//! makes no radio better. A pair has its own 6 Mb/s: vehicles do not compete for the channel here.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,8 @@ const LEAST_LOSS_PERCENT: f64 = 0.5;
 /// Up to here the preset `highway-near` holds, from the other on `highway-edge`; metres.
 const EDGE_BEGINS_M: [f64; 2] = [200.0, 350.0];
 const RATE_MBPS: f64 = 6.0;
+/// Where nearly everything is lost, bursts need no longer name.
+const LONGEST_BURST_PACKETS: f64 = 100.0;
 
 /// What somebody adds to the radio by hand, everywhere alike.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,7 +92,9 @@ impl Path {
         let kept = (1.0 - loss_percent(distance_m) / 100.0) * (1.0 - added.drop_percent / 100.0);
         Self {
             loss_percent: 100.0 * (1.0 - kept),
-            burst_packets: between(1.0, 3.0).max(added.burst_packets),
+            burst_packets: between(1.0, 3.0)
+                .max(added.burst_packets)
+                .max((1.0 / kept).min(LONGEST_BURST_PACKETS)),
             delay_ms: between(2.0, 3.0) + added.delay_ms,
             jitter_ms: between(1.0, 2.0),
         }
@@ -133,7 +137,7 @@ mod tests {
         assert!(loss_percent(2_000.0) <= 100.0 && loss_percent(800.0) > 99.9);
         let path = |distance_m| Path::over(distance_m, &Impairment::default());
         let (near, edge) = (path(100.0), path(400.0));
-        assert_eq!((near.delay_ms, near.jitter_ms, near.burst_packets), (2.0, 1.0, 1.0));
+        assert_eq!((near.delay_ms, near.jitter_ms), (2.0, 1.0));
         assert_eq!((edge.delay_ms, edge.jitter_ms, edge.burst_packets), (3.0, 2.0, 3.0));
     }
 
@@ -146,6 +150,21 @@ mod tests {
         assert!((expected_share(&near.wire().loss) - 0.204).abs() < 1e-9);
         let far = Path::over(3_000.0, &Impairment { drop_percent: 60.0, ..added });
         assert!(expected_share(&far.wire().loss) <= 1.0);
+    }
+
+    /// The mean length of a burst is 1 / (1 - p) if each packet is lost by a chance of its own.
+    #[test]
+    fn a_loss_never_makes_the_next_one_less_likely() {
+        for drop_percent in [0.0, 10.0, 25.0, 50.0, 60.0] {
+            for distance_m in [0.0, 200.0, 500.0, 600.0, 2_000.0] {
+                let added = Impairment { drop_percent, ..Impairment::default() };
+                let path = Path::over(distance_m, &added);
+                let independent = 1.0 / (1.0 - path.loss_percent / 100.0);
+                let least = independent.min(LONGEST_BURST_PACKETS) - 1e-9;
+                assert!(path.burst_packets >= least, "{drop_percent} %, {distance_m} m: {path:?}");
+                assert!(path.burst_packets.is_finite());
+            }
+        }
     }
 
     #[test]

@@ -21,8 +21,8 @@ const VIEW_EVERY: Duration = Duration::from_millis(100);
 const COUNT_EVERY: u64 = 10;
 /// A line is printed once in so many views.
 const PRINT_EVERY: u64 = 50;
-/// A path that has changed by less keeps its emulation, per cent lost.
-const LEAST_CHANGE_PERCENT: f64 = 0.1;
+/// A path that has changed by less keeps its emulation: per cent lost, packets, milliseconds.
+const LEAST_CHANGE: f64 = 0.1;
 
 /// What the sliders have set, and who waits for a change.
 #[derive(Clone, Debug)]
@@ -171,9 +171,12 @@ impl Director {
 }
 
 fn has_changed(set: &Path, path: &Path) -> bool {
-    (set.loss_percent - path.loss_percent).abs() >= LEAST_CHANGE_PERCENT
-        || set.burst_packets != path.burst_packets
-        || (set.delay_ms - path.delay_ms).abs() >= 0.1
+    let changes = [
+        set.loss_percent - path.loss_percent,
+        set.burst_packets - path.burst_packets,
+        set.delay_ms - path.delay_ms,
+    ];
+    changes.into_iter().any(|change| change.abs() >= LEAST_CHANGE)
 }
 
 /// A line for each link, for those without a browser.
