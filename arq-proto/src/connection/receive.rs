@@ -127,6 +127,7 @@ impl Connection {
         self.recovery.on_heard(now);
         self.confirm();
         self.note_path(now, from, number, datagram.len());
+        self.spare.on_packet(datagram.len());
         // Go-back-N acts on what a packet out of order says, but keeps and acknowledges nothing of
         // it.
         let in_order = self.config.reorder || self.is_in_order(frames);

@@ -61,10 +61,19 @@ impl Symbol<'_> {
             Self::Repair(repair) => repair.shape,
         }
     }
+
+    /// Whether it is all of its message.
+    const fn is_whole(&self) -> bool {
+        match self {
+            Self::Source(chunk) => chunk.data.len() == chunk.message_bytes,
+            Self::Repair(_) => false,
+        }
+    }
 }
 
 #[derive(Debug)]
 enum Slot {
+    /// Only while the first symbol of a message is being put in.
     Empty,
     Partial(Box<Reassembly>),
     Complete(Bytes),
@@ -86,8 +95,9 @@ pub(crate) struct RecvLane {
     reliable: bool,
     /// The message to be released next.
     next: MessageSeq,
-    /// Messages from `next` on.
-    slots: VecDeque<Slot>,
+    /// Messages from `next` on of which something is there, in their order. What is not there takes no room and no
+    /// time: sequence numbers are the peer's to choose.
+    slots: VecDeque<(MessageSeq, Slot)>,
     /// Released, not yet taken by the application.
     ready: VecDeque<Bytes>,
     /// Cost of everything in `slots` and `ready`.
@@ -142,8 +152,10 @@ impl RecvLane {
             return chunk.seq < self.next;
         }
         let there = match self.slots.front() {
-            Some(Slot::Partial(reassembly)) => reassembly.bytes_in_order(),
-            Some(Slot::Empty | Slot::Complete(_)) | None => 0,
+            Some((seq, Slot::Partial(reassembly))) if *seq == self.next => {
+                reassembly.bytes_in_order()
+            }
+            _ => 0,
         };
         chunk.index * chunk.chunk_bytes <= there
     }
@@ -170,27 +182,7 @@ impl RecvLane {
         symbol: Symbol<'_>,
         spare: &mut Spare,
     ) -> Result<Received, Violation> {
-        let offset = self.make_slot(symbol.seq())?;
-        if matches!(self.slots[offset], Slot::Empty) && !self.reserve(symbol)? {
-            return Ok(Received::Dropped);
-        }
-        // Making room may have dropped messages from the front.
-        let Some(slot) =
-            symbol.seq().checked_sub(self.next).and_then(|n| self.slots.get_mut(n as usize))
-        else {
-            return Ok(Received::Dropped);
-        };
-        match fill(slot, symbol, now, spare)? {
-            None => return Ok(Received::Duplicate),
-            Some(recovered) => self.recovered += u64::from(recovered),
-        }
-        self.touched_at = (!self.reliable).then_some(now);
-        self.release(now);
-        Ok(Received::Stored)
-    }
-
-    /// Makes `seq` addressable; tells its offset.
-    fn make_slot(&mut self, seq: MessageSeq) -> Result<usize, Violation> {
+        let seq = symbol.seq();
         if seq - self.next >= LANE_MESSAGE_WINDOW {
             if self.reliable {
                 return Err(Violation::MessageWindow);
@@ -198,11 +190,39 @@ impl RecvLane {
             // The peer has long given up what lies that far back.
             self.skip_to(seq + 1 - LANE_MESSAGE_WINDOW);
         }
-        let offset = (seq - self.next) as usize;
-        while self.slots.len() <= offset {
-            self.slots.push_back(Slot::Empty);
+        let offset = match self.position(seq) {
+            Ok(offset) => offset,
+            Err(_) => {
+                let may_open = self.reliable || symbol.is_whole() || spare.may_open();
+                if !may_open || !self.reserve(symbol)? {
+                    return Ok(Received::Dropped);
+                }
+                // Making room may have moved it.
+                let offset = self.position(seq).unwrap_or_else(|offset| offset);
+                self.slots.insert(offset, (seq, Slot::Empty));
+                offset
+            }
+        };
+        let slot = &mut self.slots[offset].1;
+        match fill(slot, symbol, now, spare)? {
+            None => return Ok(Received::Duplicate),
+            Some(recovered) => self.recovered += u64::from(recovered),
         }
-        Ok(offset)
+        let is_complete = matches!(slot, Slot::Complete(_));
+        self.touched_at = (!self.reliable).then_some(now);
+        if is_complete {
+            self.release(now);
+        }
+        Ok(Received::Stored)
+    }
+
+    /// Where a message is, or would be.
+    fn position(&self, seq: MessageSeq) -> Result<usize, usize> {
+        // Nearly always the newest.
+        match self.slots.back() {
+            Some((last, _)) if *last >= seq => self.slots.binary_search_by_key(&seq, |slot| slot.0),
+            _ => Err(self.slots.len()),
+        }
     }
 
     /// Reserves memory for a new message.
@@ -225,8 +245,8 @@ impl RecvLane {
     fn drop_oldest_partials(&mut self, before: MessageSeq, cost: u64) {
         while self.held + cost > self.limit && self.next < before {
             match self.slots.front() {
-                Some(Slot::Complete(_)) | None => return,
-                Some(Slot::Empty | Slot::Partial(_)) => self.skip_to(self.next + 1),
+                Some((seq, Slot::Partial(_))) if *seq < before => self.skip_to(seq + 1),
+                _ => return,
             }
         }
     }
@@ -251,8 +271,8 @@ impl RecvLane {
     }
 
     fn release_complete(&mut self) {
-        while let Some(Slot::Complete(_)) = self.slots.front() {
-            let Some(Slot::Complete(message)) = self.slots.pop_front() else { return };
+        while matches!(self.slots.front(), Some((seq, Slot::Complete(_))) if *seq == self.next) {
+            let Some((_, Slot::Complete(message))) = self.slots.pop_front() else { return };
             self.next += 1;
             self.waiting_since = None;
             self.ready.push_back(message);
@@ -260,23 +280,25 @@ impl RecvLane {
     }
 
     fn first_complete(&self) -> Option<MessageSeq> {
-        let offset = self.slots.iter().position(|slot| matches!(slot, Slot::Complete(_)))?;
-        Some(self.next + offset as u64)
+        let mut complete = self.slots.iter().filter(|(_, slot)| matches!(slot, Slot::Complete(_)));
+        complete.next().map(|(seq, _)| *seq)
+    }
+
+    /// The first message of which nothing is there, nor of any behind it.
+    fn end(&self) -> MessageSeq {
+        self.slots.back().map_or(self.next, |(seq, _)| seq + 1)
     }
 
     /// Gives up every message below `seq` that is not complete.
     fn skip_to(&mut self, seq: MessageSeq) {
-        while self.next < seq {
+        while self.slots.front().is_some_and(|(first, _)| *first < seq) {
             match self.slots.pop_front() {
-                Some(Slot::Complete(message)) => self.ready.push_back(message),
-                Some(slot) => self.held -= slot.cost(),
-                None => {
-                    self.next = seq;
-                    return;
-                }
+                Some((_, Slot::Complete(message))) => self.ready.push_back(message),
+                Some((_, slot)) => self.held -= slot.cost(),
+                None => {}
             }
-            self.next += 1;
         }
+        self.next = self.next.max(seq);
     }
 
     /// The peer has given up everything below `below`. Tells whether a message became readable.
@@ -313,7 +335,7 @@ impl RecvLane {
                 self.release(now);
             }
             // Nothing waits behind them, and nothing more comes.
-            None => self.skip_to(self.next + self.slots.len() as u64),
+            None => self.skip_to(self.end()),
         }
         had_none && !self.ready.is_empty()
     }
@@ -325,7 +347,7 @@ impl RecvLane {
             return false;
         }
         let had_none = self.ready.is_empty();
-        self.skip_to(self.next + self.slots.len() as u64);
+        self.skip_to(self.end());
         self.waiting_since = None;
         had_none && !self.ready.is_empty()
     }
@@ -366,7 +388,7 @@ fn fill(
     spare: &mut Spare,
 ) -> Result<Option<u8>, Violation> {
     if let (Slot::Empty, Symbol::Source(chunk)) = (&slot, symbol) {
-        if chunk.data.len() == chunk.message_bytes {
+        if symbol.is_whole() {
             let mut message = spare.take(now, chunk.message_bytes);
             message.extend_from_slice(chunk.data);
             *slot = Slot::Complete(message.freeze());
@@ -416,7 +438,9 @@ mod tests {
         now: Instant,
         chunk: &ChunkFrame<'_>,
     ) -> Result<Received, Violation> {
-        lane.on_symbol(now, Symbol::Source(chunk), &mut Spare::default())
+        let mut spare = Spare::default();
+        spare.on_packet(1_200);
+        lane.on_symbol(now, Symbol::Source(chunk), &mut spare)
     }
 
     fn whole(seq: MessageSeq, data: &'static [u8]) -> ChunkFrame<'static> {
@@ -486,6 +510,36 @@ mod tests {
         assert_eq!(on_chunk(&mut lane, t0, &whole(1 << 40, b"z")), Ok(Received::Stored));
         assert_eq!(taken(&mut lane), ["f", "z"]);
         assert_eq!(lane.held(), 0);
+    }
+
+    // ARQ-ERR-3
+    #[test]
+    fn numbers_that_are_left_out_take_no_room() {
+        let (t0, mut lane) = (t0(), lane(Reliability::BestEffort));
+        lane.set_hold(50 * MS);
+        for seq in (1..=100).map(|n| n * (LANE_MESSAGE_WINDOW - 1)) {
+            on_chunk(&mut lane, t0, &whole(seq, b"x")).unwrap();
+            assert!(lane.slots.len() <= 2, "{}", lane.slots.len());
+        }
+        assert!(lane.slots.capacity() < 16, "{}", lane.slots.capacity());
+    }
+
+    // ARQ-ERR-3
+    #[test]
+    fn a_packet_opens_only_so_many_best_effort_messages() {
+        let mut spare = Spare::default();
+        let (t0, id) = (t0(), LaneId::new(3, Reliability::BestEffort).unwrap());
+        let mut lane = RecvLane::new(id, 1 << 20);
+        let mut opened = |spare: &mut Spare, seqs: std::ops::Range<u64>| {
+            let received = seqs.map(|seq| {
+                lane.on_symbol(t0, Symbol::Source(&piece(seq, &LONG, 1_000, 2)), spare).unwrap()
+            });
+            received.filter(|received| *received == Received::Stored).count()
+        };
+        spare.on_packet(1_200);
+        assert_eq!(opened(&mut spare, 0..100), 18);
+        spare.on_packet(65_507);
+        assert_eq!(opened(&mut spare, 100..300), 143);
     }
 
     // ARQ-BEF-3, ARQ-BEF-6

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! Where does the memory of the next message come from?
+//! Where does the memory of the next message come from, and how much of it may a packet claim?
 //!
 //! An allocator gives the pages of a large message back to the system as soon as it is freed, and
 //! taking them again costs more than all that is copied into them. So the memory of messages that
@@ -17,15 +17,35 @@ const MOST: usize = 16;
 /// Without a large message for so long, none is expected soon.
 const KEPT: Duration = Duration::from_secs(1);
 
+/// A packet begins so many best-effort messages in several pieces, and one more for each of these bytes. Each claims as
+/// much memory as it says, which is zeroed and, unlike a reliable lane's, given up for the next: without a bound a
+/// packet of a few bytes for each would cost milliseconds. No sender cuts its messages so that it needs more.
+const MOST_OPENED: usize = 16;
+const BYTES_TO_OPEN_ONE: usize = 512;
+
 /// Memory in reserve.
 #[derive(Debug, Default)]
 pub(crate) struct Spare {
+    /// Messages that the packet at hand may still begin.
+    may_open: usize,
     buffers: Vec<BytesMut>,
     /// When the last large message began.
     wanted_at: Option<Instant>,
 }
 
 impl Spare {
+    /// A packet of so many bytes has come.
+    pub(crate) fn on_packet(&mut self, bytes: usize) {
+        self.may_open = MOST_OPENED + bytes / BYTES_TO_OPEN_ONE;
+    }
+
+    /// Whether it may begin one more message in several pieces, which is counted.
+    pub(crate) fn may_open(&mut self) -> bool {
+        let may_open = self.may_open > 0;
+        self.may_open = self.may_open.saturating_sub(1);
+        may_open
+    }
+
     /// An empty buffer with room for `bytes`.
     pub(crate) fn take(&mut self, now: Instant, bytes: usize) -> BytesMut {
         if bytes >= WORTH_RECYCLING_BYTES {
