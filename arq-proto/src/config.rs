@@ -20,8 +20,8 @@ pub const MAX_MTU: u16 = 65_507;
 /// have at most 65,535 bytes.
 pub const MAX_MTU_IPV6: u16 = MAX_MTU - 20;
 
-/// The smallest receive credit: two of the longest messages with their overhead, so that no message
-/// waits for credit that cannot come.
+/// The smallest receive credit: three quarters of it cover the longest message with its overhead, so that no message
+/// waits for credit that is not announced (ARQ-FLW-4).
 pub const MIN_WINDOW_BYTES: u64 = 128 << 10;
 
 /// The range of [`ConfigBuilder::max_rate_bps`]: a thousand bytes a second keep a session alive, and

@@ -20,7 +20,7 @@ use crate::{
     },
     sent::{Content, Contents},
     timer::TimerKind,
-    units::{LaneId, PacketNumber},
+    units::{LaneId, MessageSeq, PacketNumber},
     wire::{
         frame::Frame,
         packet::DataHeader,
@@ -61,6 +61,18 @@ pub(super) struct Draft {
 }
 
 impl Draft {
+    /// Whether a symbol is in the packet. Only copies ask for the same one again, right behind those of its message.
+    fn has_symbol(&self, lane: LaneId, seq: MessageSeq, content: &Content) -> bool {
+        for other in self.contents.iter().rev() {
+            match other {
+                Content::Symbol { lane: l, seq: s, .. } if *l == lane && *s != seq => return false,
+                other if other == content => return true,
+                _ => {}
+            }
+        }
+        false
+    }
+
     fn room(&self, out: &[u8]) -> usize {
         self.end.saturating_sub(out.len())
     }
@@ -219,7 +231,7 @@ impl Connection {
             let SymbolRef { seq, cut, symbol, .. } = next;
             let content = Content::Symbol { lane: id, seq, cut, symbol };
             // A copy must not share the fate of what it is a copy of.
-            if next.frame_len > draft.room(out) || draft.contents.contains(&content) {
+            if next.frame_len > draft.room(out) || draft.has_symbol(id, seq, &content) {
                 return;
             }
             draft.put(out, &lane.frame(next, &mut self.scratch), Some(content));
@@ -370,9 +382,9 @@ impl Connection {
         Some(self.single(start, out.len()))
     }
 
-    /// The lanes that have a chunk which credit allows, one bit each.
+    /// The lanes that have a chunk which credit allows, one bit each; the most urgent first.
     fn waiting_lanes(&mut self) -> u16 {
-        let credit = self.credit - self.credit_used;
+        let mut credit = self.credit - self.credit_used;
         let mut waiting = 0;
         let mut candidates = self.pending_lanes;
         while candidates != 0 {
@@ -381,6 +393,8 @@ impl Connection {
             match self.send_lanes[index].readiness(credit) {
                 Readiness::Ready => waiting |= 1 << index,
                 Readiness::NoCredit => {}
+                // What the peer grants next is for this lane: shorter messages of less urgent ones would take it all.
+                Readiness::NoConnectionCredit => credit = 0,
                 Readiness::Nothing => self.pending_lanes &= !(1 << index),
             }
         }

@@ -67,8 +67,10 @@ pub(crate) struct QueueLimits {
 pub(crate) enum Readiness {
     /// A symbol can leave.
     Ready,
-    /// The peer must grant credit, or acknowledge older messages, first.
+    /// The peer must grant the lane credit, or acknowledge older messages, first.
     NoCredit,
+    /// The peer must grant credit to the connection first.
+    NoConnectionCredit,
     /// Everything has left.
     Nothing,
 }
@@ -166,8 +168,7 @@ impl SendLane {
         while self.cursor < self.end() {
             let offset = self.offset(self.cursor);
             if self.cursor >= self.begin {
-                let allowed = self.may_begin(offset, connection_credit);
-                return if allowed { Readiness::Ready } else { Readiness::NoCredit };
+                return self.readiness_to_begin(offset, connection_credit);
             }
             if !self.messages[offset].is_sent() {
                 return Readiness::Ready;
@@ -200,15 +201,20 @@ impl SendLane {
         Some(SymbolRef { seq, cut, symbol, frame_len: message.frame_len(seq, symbol) })
     }
 
-    fn may_begin(&self, offset: usize, connection_credit: u64) -> bool {
-        if self.cursor >= self.base + LANE_MESSAGE_WINDOW {
-            return false;
-        }
-        if !self.is_reliable() {
-            return self.buffered_bytes - self.unsent_bytes <= MAX_REPAIRABLE_BYTES;
-        }
+    fn readiness_to_begin(&self, offset: usize, connection_credit: u64) -> Readiness {
         let cost = message_cost(self.messages[offset].len());
-        self.credit_used + cost <= self.credit && cost <= connection_credit
+        let may_begin = self.cursor < self.base + LANE_MESSAGE_WINDOW
+            && match self.is_reliable() {
+                true => self.credit_used + cost <= self.credit,
+                false => self.buffered_bytes - self.unsent_bytes <= MAX_REPAIRABLE_BYTES,
+            };
+        if !may_begin {
+            Readiness::NoCredit
+        } else if self.is_reliable() && cost > connection_credit {
+            Readiness::NoConnectionCredit
+        } else {
+            Readiness::Ready
+        }
     }
 
     /// Whether a message is repaired although the answer to later packets may still tell what it lacks.

@@ -4,8 +4,8 @@
 
 use crate::units::LaneId;
 
-/// A lane that has something to send is passed over at most this often in a row by more urgent
-/// ones: about 1.5 % of the packets are the price of a bound.
+/// A lane that has something to send is passed over by at most so many chunks in a row of more urgent
+/// ones: about 1.5 % of the chunks are the price of a bound.
 pub(crate) const STARVATION_BOUND: u32 = 64;
 
 /// Counts how often each waiting lane was passed over.
@@ -23,7 +23,7 @@ impl Scheduler {
         starved.or_else(|| LaneId::all().find(|lane| waiting >> lane.index() & 1 == 1))
     }
 
-    /// A packet of `served` was sent while the lanes in `waiting` had something to send.
+    /// A chunk of `served` was sent while the lanes in `waiting` had something to send.
     pub(crate) fn on_sent(&mut self, served: LaneId, waiting: u16) {
         for lane in LaneId::all() {
             let count = &mut self.passed_over[lane.index()];

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use arq_proto::{Config, ConfigBuilder, LaneId, Reliability};
+use arq_proto::{config::MIN_WINDOW_BYTES, Config, ConfigBuilder, LaneId, Reliability};
 use arq_sim::{lane, AppPlan, Bottleneck, Flow, Pair, Reading, Scenario, WireConfig};
 
 use crate::common::{lossy, MS, SEC};
@@ -66,6 +66,37 @@ fn a_lane_that_is_not_read_holds_no_other() {
         pair.accepted().is_some() && pair.server_side().app.inbox(other).messages == 500
     })
     .unwrap();
+}
+
+/// Credit comes in steps of a quarter of the window, 32 KiB here, of which a long message needs more than two.
+// ARQ-LAN-2
+#[test]
+fn short_messages_do_not_take_the_credit_that_a_long_urgent_one_waits_for() {
+    const URGENT: u8 = 1;
+    let small = MIN_WINDOW_BYTES as u32;
+    let config = ConfigBuilder {
+        lane_window_bytes: small,
+        connection_window_bytes: small,
+        ..Config::builder()
+    };
+    let backlog = Flow::reliable(BULK, 1_000, 2_000);
+    let mut scenario = Scenario::new(6).config(config).client_sends([backlog]);
+    scenario.server = AppPlan { reading: Reading::Every(MS / 2), ..AppPlan::default() };
+    let mut pair = Pair::new(&scenario);
+    pair.run_to_connected(SEC).unwrap();
+    pair.world.run_for(200 * MS).unwrap();
+    let client = pair.conn;
+    pair.world.with_conn(client, |clock, _, app| {
+        app.add_flow(clock.offset(), Flow::reliable(URGENT, 60_000, 5));
+    });
+    pair.run(60 * SEC, |pair| {
+        let urgent = lane(URGENT, Reliability::Reliable);
+        pair.accepted().is_some() && pair.server_side().app.inbox(urgent).messages == 5
+    })
+    .unwrap();
+    let behind = pair.server_side().app.inbox(bulk_lane()).messages;
+    assert!(behind < 1_500, "{behind} of 2,000 short ones came first");
+    pair.run(60 * SEC, |pair| pair.server_side().app.inbox(bulk_lane()).messages == 2_000).unwrap();
 }
 
 // ARQ-LAN-4
