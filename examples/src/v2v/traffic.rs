@@ -87,10 +87,21 @@ pub fn parse_key(key: &str) -> Option<(u32, Kind)> {
 }
 
 /// When is a beacon due? ETSI EN 302 637-2 (6.1.3): when the vehicle has turned by more than 4 degrees, moved by more
-/// than 4 m, changed its speed by more than 0.5 m/s, or told nothing for 1 s; never within 100 ms.
-#[derive(Clone, Copy, Debug, Default)]
+/// than 4 m or changed its speed by more than 0.5 m/s, never within 100 ms; and otherwise after as long as the last such
+/// change took to come (`T_GenCam`), three times (`N_GenCam`), then once a second.
+#[derive(Clone, Copy, Debug)]
 pub struct BeaconRule {
     last: Option<(Duration, Motion)>,
+    /// `T_GenCam`: the next one is due after this time whatever happens.
+    interval: Duration,
+    /// Beacons in a row that only the time called for.
+    by_time: u8,
+}
+
+impl Default for BeaconRule {
+    fn default() -> Self {
+        Self { last: None, interval: Self::MOST, by_time: 0 }
+    }
 }
 
 impl BeaconRule {
@@ -98,23 +109,40 @@ impl BeaconRule {
     pub const CHECK_EVERY: Duration = Duration::from_millis(50);
     const LEAST: Duration = Duration::from_millis(100);
     const MOST: Duration = Duration::from_secs(1);
+    const N_GEN_CAM: u8 = 3;
+
+    /// Goes on from a beacon that was made then.
+    pub fn after(made: Duration, motion: Motion) -> Self {
+        Self { last: Some((made, motion)), ..Self::default() }
+    }
 
     /// Whether a beacon is due; if it is, the next one is counted from here.
     pub fn is_due(&mut self, now: Duration, motion: &Motion) -> bool {
-        let is_due = self.last.is_none_or(|(told, last)| {
-            let since = now.saturating_sub(told);
-            let turned_deg =
-                (motion.heading_deg - last.heading_deg + 180.0).rem_euclid(360.0) - 180.0;
-            let has_changed = turned_deg.abs() > 4.0
-                || motion.position.distance_m(last.position) > 4.0
-                || (motion.speed_mps - last.speed_mps).abs() > 0.5;
-            since >= Self::MOST || (since >= Self::LEAST && has_changed)
-        });
-        if is_due {
+        let Some((told, last)) = self.last else {
             self.last = Some((now, *motion));
+            return true;
+        };
+        let since = now.saturating_sub(told);
+        if since >= Self::LEAST && has_changed(&last, motion) {
+            (self.interval, self.by_time) = (since.min(Self::MOST), 0);
+        } else if since >= self.interval {
+            self.by_time = (self.by_time + 1).min(Self::N_GEN_CAM);
+            if self.by_time == Self::N_GEN_CAM {
+                self.interval = Self::MOST;
+            }
+        } else {
+            return false;
         }
-        is_due
+        self.last = Some((now, *motion));
+        true
     }
+}
+
+fn has_changed(before: &Motion, now: &Motion) -> bool {
+    let turned_deg = (now.heading_deg - before.heading_deg + 180.0).rem_euclid(360.0) - 180.0;
+    turned_deg.abs() > 4.0
+        || now.position.distance_m(before.position) > 4.0
+        || (now.speed_mps - before.speed_mps).abs() > 0.5
 }
 
 #[cfg(test)]
@@ -154,7 +182,21 @@ mod tests {
         assert!(!rule.is_due(MS * 350, &driving(20.0, 2.0, 4.1)), "3 degrees across north");
         assert!(rule.is_due(MS * 400, &driving(20.0, 3.5, 4.1)), "4 degrees");
         assert!(rule.is_due(MS * 550, &driving(19.4, 3.5, 4.1)), "0.5 m/s");
-        assert!(!rule.is_due(MS * 1_500, &driving(19.4, 3.5, 4.1)));
-        assert!(rule.is_due(MS * 1_550, &driving(19.4, 3.5, 4.1)), "1 s");
+        for due in [700, 850, 1_000] {
+            assert!(!rule.is_due(MS * (due - 1), &driving(19.4, 3.5, 4.1)));
+            assert!(
+                rule.is_due(MS * due, &driving(19.4, 3.5, 4.1)),
+                "as long as the last change took"
+            );
+        }
+        assert!(!rule.is_due(MS * 1_999, &driving(19.4, 3.5, 4.1)), "three times, no more");
+        assert!(rule.is_due(MS * 2_000, &driving(19.4, 3.5, 4.1)), "1 s");
+    }
+
+    #[test]
+    fn a_rule_goes_on_from_a_beacon() {
+        let mut rule = BeaconRule::after(MS * 100, driving(20.0, 0.0, 0.0));
+        assert!(!rule.is_due(MS * 250, &driving(20.0, 0.0, 3.0)));
+        assert!(rule.is_due(MS * 350, &driving(20.0, 0.0, 5.0)));
     }
 }
