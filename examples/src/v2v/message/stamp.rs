@@ -35,4 +35,14 @@ impl Stamp {
         let sent = Duration::from_micros(u64::from_be_bytes(sent));
         Ok(Self { sequence: u32::from_be_bytes([a, b, c, d]), sent })
     }
+
+    /// Refuses one that says it was made after `latest`.
+    pub fn not_after(self, latest: Duration) -> Result<Self, CodecError> {
+        if self.sent <= latest {
+            return Ok(self);
+        }
+        let ahead_s = (self.sent - latest).as_secs_f64();
+        let reason = format!("made {ahead_s:.1} s after what a clock could say");
+        Err(CodecError::Unreadable { message: "stamp", reason })
+    }
 }

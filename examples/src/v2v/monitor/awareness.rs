@@ -3,9 +3,10 @@
 //!
 //! The age of information is the time since the newest beacon that has come was *made*: it grows while nothing comes,
 //! whether the vehicle is silent, the radio loses, or a link holds back what it has. A beacon misses its deadline when
-//! it comes more than [`DEADLINE`] after it was made, or never, which shows when a later one comes; of a vehicle that is
-//! silent, the beacons that it has made by the rule are missing, too. Only vehicles within [`RANGE_M`] count, by where
-//! they truly are: a link must not look better for having lost sight of somebody.
+//! it comes more than [`DEADLINE`] after it was made, or never, which shows when a later one comes. Of a vehicle that is
+//! silent the beacons are presumed that it must have made by the rule, until a later one tells how many there were: a
+//! link that falls silent for good does not end with the figures of its good days. Only vehicles within [`RANGE_M`]
+//! count, by where they truly are: a link must not look better for having lost sight of somebody.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,6 +24,8 @@ pub(super) const WINDOW: Duration = Duration::from_secs(10);
 const LONGEST_GAP: u32 = 600;
 /// A vehicle that was not heard for longer is silent: it beacons once a second at least.
 const SILENCE: Duration = Duration::from_millis(1_100);
+/// Beacons of a vehicle that are kept. It makes ten a second at most; only a false one counts more.
+const MOST_OUTCOMES: usize = 1_000;
 
 /// What is known of all vehicles.
 #[derive(Debug)]
@@ -53,15 +56,21 @@ pub struct Deadlines {
     pub missing: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Track {
     newest: Option<Known>,
     outcomes: VecDeque<Outcome>,
+    /// When the next beacon of a silent vehicle is due, looked at up to this time.
+    rule: BeaconRule,
+    looked_to: Duration,
+    /// Beacons presumed since the newest that has come.
+    presumed: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Outcome {
-    sequence: u32,
+    /// `None` where the beacon is only presumed.
+    sequence: Option<u32>,
     sent: Duration,
     fate: Fate,
 }
@@ -74,9 +83,10 @@ enum Fate {
 }
 
 impl Awareness {
-    /// Nothing is known yet; `vehicles` is how many there are.
-    pub fn new(own: u32, vehicles: u32, began: Duration) -> Self {
-        let tracks = (0..vehicles).map(|_| Track::default()).collect();
+    /// Nothing is known yet; `vehicles` is how many there are, and of those that are never heard beacons are missing
+    /// from `settled` on.
+    pub fn new(own: u32, vehicles: u32, began: Duration, settled: Duration) -> Self {
+        let tracks = (0..vehicles).map(|_| Track::new(settled)).collect();
         Self { own, began, tracks, total: Deadlines::default() }
     }
 
@@ -101,13 +111,17 @@ impl Awareness {
             }
             return;
         }
-        track.newest = Some(known);
-        let missing = last.into_iter().flat_map(|last| missing_between(last, known.stamp));
-        let all = missing.map(|(sequence, sent)| Outcome { sequence, sent, fate: Fate::Missing });
-        for outcome in all.chain([Outcome { sequence, sent, fate }]) {
-            if in_range(outcome.sent) {
-                self.total.count(outcome.fate);
-                track.outcomes.push_back(outcome);
+        let missing: Vec<_> =
+            last.into_iter().flat_map(|last| missing_between(last, known.stamp)).collect();
+        if last.is_some_and(|last| are_counted(last, known.stamp)) {
+            self.total.missing -= track.forget_presumed();
+        }
+        track.go_on_from(known);
+        let missing = missing.into_iter().map(|(sequence, sent)| (sequence, sent, Fate::Missing));
+        for (sequence, sent, fate) in missing.chain([(sequence, sent, fate)]) {
+            if in_range(sent) {
+                self.total.count(fate);
+                track.keep(Outcome { sequence: Some(sequence), sent, fate });
             }
         }
     }
@@ -125,36 +139,45 @@ impl Awareness {
 
     /// What became of the beacons of the last ten seconds.
     pub fn deadlines(&mut self, world: &World, now: Duration) -> Deadlines {
+        let own = self.own;
+        let others = (0..world.vehicles()).filter(|vehicle| *vehicle != own);
+        others.fold(Deadlines::default(), |all, vehicle| {
+            all.with(self.deadlines_of(world, vehicle, now))
+        })
+    }
+
+    fn deadlines_of(&mut self, world: &World, vehicle: u32, now: Duration) -> Deadlines {
+        self.presume(world, vehicle, now);
         let begin = now.saturating_sub(WINDOW);
         let mut recent = Deadlines::default();
-        for track in &mut self.tracks {
+        if let Some(track) = self.tracks.get_mut(vehicle as usize) {
             while track.outcomes.front().is_some_and(|outcome| outcome.sent < begin) {
                 track.outcomes.pop_front();
             }
             track.outcomes.iter().for_each(|outcome| recent.count(outcome.fate));
         }
-        let others = (0..world.vehicles()).filter(|vehicle| *vehicle != self.own);
-        recent.missing += others.map(|vehicle| self.overdue(world, vehicle, now)).sum::<u64>();
         recent
     }
 
-    /// The beacons of the last [`WINDOW`] that a silent vehicle has made and that should be here.
-    fn overdue(&self, world: &World, vehicle: u32, now: Duration) -> u64 {
-        let age = self.age(vehicle, now);
-        if age <= SILENCE {
-            return 0;
-        }
-        let mut time = now.saturating_sub(age.min(WINDOW));
-        let (mut rule, mut overdue) = (BeaconRule::default(), 0);
-        while time + DEADLINE < now {
+    /// Counts the beacons that a silent vehicle has made and that should be here.
+    fn presume(&mut self, world: &World, vehicle: u32, now: Duration) {
+        let is_silent = self.age(vehicle, now) > SILENCE;
+        let Some(track) = self.tracks.get_mut(vehicle as usize).filter(|_| is_silent) else {
+            return;
+        };
+        // A monitor that was asleep does not catch up: it would not have heard them.
+        track.looked_to = track.looked_to.max(now.saturating_sub(WINDOW));
+        while track.looked_to + BeaconRule::CHECK_EVERY + DEADLINE < now {
+            track.looked_to += BeaconRule::CHECK_EVERY;
+            let time = track.looked_to;
             let is_due =
-                world.motion(vehicle, time).is_some_and(|motion| rule.is_due(time, &motion));
+                world.motion(vehicle, time).is_some_and(|motion| track.rule.is_due(time, &motion));
             if is_due && world.distance_m(self.own, vehicle, time) <= RANGE_M {
-                overdue += 1;
+                self.total.count(Fate::Missing);
+                track.presumed += 1;
+                track.keep(Outcome { sequence: None, sent: time, fate: Fate::Missing });
             }
-            time += BeaconRule::CHECK_EVERY;
         }
-        overdue
     }
 
     /// What became of all beacons since the beginning.
@@ -164,9 +187,44 @@ impl Awareness {
 }
 
 impl Track {
+    fn new(settled: Duration) -> Self {
+        Self {
+            newest: None,
+            outcomes: VecDeque::new(),
+            rule: BeaconRule::default(),
+            looked_to: settled,
+            presumed: 0,
+        }
+    }
+
     fn overtaken(&mut self, sequence: u32) -> Option<&mut Outcome> {
         let mut missing = self.outcomes.iter_mut().filter(|o| o.fate == Fate::Missing);
-        missing.find(|outcome| outcome.sequence == sequence)
+        missing.find(|outcome| outcome.sequence == Some(sequence))
+    }
+
+    /// The beacons are known now that were presumed, and were the last; how many those were.
+    fn forget_presumed(&mut self) -> u64 {
+        for _ in 0..self.presumed {
+            // Some have left the window.
+            if self.outcomes.back().is_some_and(|outcome| outcome.sequence.is_none()) {
+                self.outcomes.pop_back();
+            }
+        }
+        std::mem::take(&mut self.presumed)
+    }
+
+    fn go_on_from(&mut self, newest: Known) {
+        self.newest = Some(newest);
+        self.rule = BeaconRule::after(newest.stamp.sent, newest.motion);
+        self.looked_to = newest.stamp.sent;
+        self.presumed = 0;
+    }
+
+    fn keep(&mut self, outcome: Outcome) {
+        if self.outcomes.len() == MOST_OUTCOMES {
+            self.outcomes.pop_front();
+        }
+        self.outcomes.push_back(outcome);
     }
 }
 
@@ -179,6 +237,14 @@ impl Deadlines {
     /// Those that missed their deadline.
     pub fn missed(&self) -> u64 {
         self.late + self.missing
+    }
+
+    fn with(self, other: Self) -> Self {
+        Self {
+            on_time: self.on_time + other.on_time,
+            late: self.late + other.late,
+            missing: self.missing + other.missing,
+        }
     }
 
     fn count(&mut self, fate: Fate) {
@@ -198,11 +264,14 @@ impl Deadlines {
     }
 }
 
-/// The beacons between two, and when they were made if they were evenly spread. None where the later one is of a
-/// vehicle that began anew or was away.
+/// Whether the numbers of two beacons tell how many there were between them: not if the vehicle began anew or was away.
+fn are_counted(last: Stamp, next: Stamp) -> bool {
+    next.sequence.checked_sub(last.sequence).is_some_and(|steps| steps <= LONGEST_GAP)
+}
+
+/// The beacons between two, if they are counted, and when they were made if they were evenly spread.
 fn missing_between(last: Stamp, next: Stamp) -> impl Iterator<Item = (u32, Duration)> {
-    let steps = next.sequence.checked_sub(last.sequence).filter(|steps| *steps <= LONGEST_GAP);
-    let steps = steps.unwrap_or(0);
+    let steps = if are_counted(last, next) { next.sequence - last.sequence } else { 0 };
     let span = next.sent.saturating_sub(last.sent);
     (1..steps).map(move |step| (last.sequence + step, last.sent + span * step / steps))
 }
@@ -235,7 +304,7 @@ mod tests {
     impl Case {
         fn near() -> Self {
             let (world, vehicle, _) = world();
-            let awareness = Awareness::new(0, world.vehicles(), NOW);
+            let awareness = Awareness::new(0, world.vehicles(), NOW, NOW);
             Self { world, vehicle, awareness }
         }
 
@@ -247,12 +316,17 @@ mod tests {
         }
 
         fn deadlines(&mut self, now_ms: u32) -> [u64; 3] {
-            let (world, now) = (&self.world, NOW + MS * now_ms);
-            let Deadlines { on_time, late, missing } = self.awareness.deadlines(world, now);
-            // Nobody else in this world says anything.
-            let others = (1..world.vehicles()).filter(|vehicle| *vehicle != self.vehicle);
-            let others = others.map(|vehicle| self.awareness.overdue(world, vehicle, now));
-            [on_time, late, missing - others.sum::<u64>()]
+            let now = NOW + MS * now_ms;
+            let recent = self.awareness.deadlines_of(&self.world, self.vehicle, now);
+            [recent.on_time, recent.late, recent.missing]
+        }
+
+        /// Beacons that the vehicle makes after its first one at 0 ms, until so many milliseconds later.
+        fn made_by(&self, end_ms: u32) -> u64 {
+            let motion = |time| self.world.motion(self.vehicle, time).unwrap();
+            let mut rule = BeaconRule::after(NOW, motion(NOW));
+            let ticks = (1..=end_ms / 50).map(|tick| NOW + BeaconRule::CHECK_EVERY * tick);
+            ticks.filter(|time| rule.is_due(*time, &motion(*time))).count() as u64
         }
 
         fn age_ms(&self, now_ms: u32) -> u128 {
@@ -278,21 +352,57 @@ mod tests {
         case.hear(1, 100, 201);
         case.hear(4, 400, 410);
         assert_eq!(case.deadlines(410), [2, 1, 2]);
-        assert_eq!(case.deadlines(10_150)[..2], [1, 0], "two are out of the window");
         let total = case.awareness.total();
         assert_eq!((total.all(), total.missed()), (5, 3));
+        assert_eq!(case.deadlines(10_150)[..2], [1, 0], "two are out of the window");
     }
 
     #[test]
-    fn the_beacons_of_a_silent_vehicle_are_missing() {
+    fn the_beacons_of_a_silent_vehicle_are_missing_until_a_later_one_counts_them() {
         let mut case = Case::near();
         case.hear(0, 0, 5);
         assert_eq!(case.deadlines(1_100), [1, 0, 0], "it need not have made another");
-        let [_, _, missing] = case.deadlines(5_000);
-        assert!((5..=50).contains(&missing), "{missing} in five seconds");
-        let [_, _, later] = case.deadlines(9_000);
-        assert!(later > missing);
-        assert_eq!(case.awareness.total().all(), 1, "the total waits for a later one");
+        // Due by the rule, and more than the deadline ago.
+        assert_eq!(case.deadlines(5_001), [1, 0, case.made_by(4_900)]);
+        assert_eq!(case.deadlines(9_001), [1, 0, case.made_by(8_900)]);
+        assert!(case.made_by(8_900) > case.made_by(4_900));
+        assert_eq!(case.awareness.total().missing, case.made_by(8_900));
+        case.hear(40, 9_000, 9_010);
+        assert_eq!(case.deadlines(9_011), [2, 0, 39]);
+        assert_eq!(case.awareness.total(), Deadlines { on_time: 2, late: 0, missing: 39 });
+    }
+
+    #[test]
+    fn a_silence_that_nobody_can_count_stays_as_it_was_presumed() {
+        let mut case = Case::near();
+        case.hear(500, 0, 5);
+        let [_, _, presumed] = case.deadlines(5_001);
+        case.hear(0, 5_050, 5_055);
+        assert_eq!(case.deadlines(5_056), [2, 0, presumed]);
+        case.hear(3, 5_350, 5_355);
+        assert_eq!(case.deadlines(5_356), [3, 0, presumed + 2]);
+        assert_eq!(case.awareness.total().missing, presumed + 2);
+    }
+
+    #[test]
+    fn a_vehicle_that_is_never_heard_is_missing_and_a_monitor_that_slept_does_not_catch_up() {
+        let mut case = Case::near();
+        let [on_time, late, missing] = case.deadlines(5_001);
+        assert_eq!((on_time, late), (0, 0));
+        assert!(missing >= 4, "{missing}");
+        let before = case.awareness.total().missing;
+        case.deadlines(3_600_000);
+        let after = case.awareness.total().missing;
+        assert!(after - before <= 101, "{} in one report", after - before);
+    }
+
+    #[test]
+    fn false_beacons_cannot_fill_the_memory() {
+        let mut case = Case::near();
+        for n in 0..100 {
+            case.hear(n * LONGEST_GAP, n * 10, n * 10);
+        }
+        assert!(case.awareness.tracks[case.vehicle as usize].outcomes.len() <= MOST_OUTCOMES);
     }
 
     #[test]
@@ -322,7 +432,7 @@ mod tests {
         let mut case = Case { vehicle: far, ..Case::near() };
         case.hear(0, 0, 5);
         case.hear(9, 900, 2_000);
-        assert_eq!(case.deadlines(2_000), [0, 0, 0]);
+        assert_eq!(case.deadlines(9_000), [0, 0, 0]);
         let known = case.awareness.known(far).unwrap();
         case.awareness.hear(&world, 4_000_000_000, known, NOW);
         assert_eq!(case.awareness.known(4_000_000_000), None);

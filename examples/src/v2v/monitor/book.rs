@@ -14,10 +14,13 @@ use crate::v2v::radio::RANGE_M;
 use crate::v2v::traffic::Kind;
 use crate::v2v::world::World;
 
-/// Hazards count from here on: before, sessions are still being opened, over any link.
+/// Hazards count from here on, and the beacons of those who were never heard: before, sessions are still being opened,
+/// over any link.
 const SETTLING: Duration = Duration::from_secs(5);
 /// Hazards in a report's list.
 const LISTED: usize = 6;
+/// The clocks of two vehicles differ by less. A message from further ahead would count as the newest for ever.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
 
 /// All that a monitor remembers.
 #[derive(Debug)]
@@ -39,7 +42,7 @@ impl Book {
     /// An empty one, of a monitor that rides in vehicle `own` and hears over `link`.
     pub fn new(world: World, own: u32, link: String, began: Duration) -> Self {
         Self {
-            awareness: Awareness::new(own, world.vehicles(), began),
+            awareness: Awareness::new(own, world.vehicles(), began, began + SETTLING),
             hazards: HazardBook::new(own, began + SETTLING),
             encounters: EncounterBook::default(),
             ages: VecDeque::new(),
@@ -76,8 +79,8 @@ impl Book {
     ) -> Result<(), CodecError> {
         match kind {
             Kind::Cam => {
-                let known =
-                    Known { stamp: Stamp::decode(stamp)?, motion: Beacon::decode(payload)?.motion };
+                let stamp = Stamp::decode(stamp)?.not_after(arrived + CLOCKS_DIFFER)?;
+                let known = Known { stamp, motion: Beacon::decode(payload)?.motion };
                 self.awareness.hear(&self.world, vehicle, known, arrived);
             }
             Kind::Denm => {
@@ -229,6 +232,20 @@ mod tests {
         for figure in [&shown.worst_age, &shown.missed_of, &shown.hazards, &shown.known] {
             assert!(printed.contains(figure.as_str()), "{figure} is not in\n{printed}");
         }
+    }
+
+    #[test]
+    fn a_beacon_from_the_future_hides_no_later_one() {
+        let world = World::new(WorldArgs { seed: 1, vehicles: 3 });
+        let mut book = Book::new(world.clone(), 0, "test".to_owned(), NOW);
+        let mut hear = |sequence: u32, sent: Duration| {
+            let beacon = Beacon { vehicle: 1, motion: world.motion(1, NOW).unwrap() };
+            let stamp = Stamp { sequence, sent }.encode();
+            book.hear(1, Kind::Cam, &beacon.encode().unwrap(), &stamp, NOW);
+            (book.unreadable, book.awareness.age(1, NOW + MS * 100))
+        };
+        assert_eq!(hear(0, NOW + MS * 60_000), (1, MS * 100), "never heard yet");
+        assert_eq!(hear(1, NOW - MS * 20), (1, MS * 120));
     }
 
     #[test]
