@@ -74,9 +74,10 @@ impl HazardBook {
         }
     }
 
-    /// Notes what has been told until now.
+    /// Notes what has been told until now; of a longer time than the window's only the end, because a machine that was
+    /// asleep, or whose clock was set, does not catch up.
     pub fn look(&mut self, world: &World, now: Duration) {
-        let span = self.seen_to..now;
+        let span = self.seen_to.max(now.saturating_sub(HAZARD_WINDOW))..now;
         if span.is_empty() {
             return;
         }
@@ -165,6 +166,16 @@ mod tests {
         book.look(&world, hazard.at + HAZARD_WINDOW * 2);
         assert!(book.recent().all(|entry| entry.at_ms > milliseconds(hazard.at)));
         assert!(book.total().told > 1);
+    }
+
+    #[test]
+    fn a_machine_that_was_asleep_does_not_catch_up() {
+        let world = World::new(WorldArgs { seed: 2, vehicles: 20 });
+        let mut book = HazardBook::new(0, Duration::ZERO);
+        book.look(&world, NOW);
+        let told = book.total().told;
+        // One in twenty seconds each.
+        assert!((1..=4 * 19).contains(&told), "{told}");
     }
 
     #[test]
