@@ -100,9 +100,41 @@ pub struct Shown {
     pub slowest_hazard: String,
     /// Dangers warned of, of how many.
     pub warned: String,
+    /// The latest of these warnings came so long after the danger began.
+    pub latest_warning: String,
     /// Vehicles in range of which something is known that is no older than a second, of how many.
     pub known: String,
+    /// Collisions ahead, the nearest first, then hazards, the newest first.
+    pub warnings: Vec<Warning>,
 }
+
+/// A warning as people read it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// What it is about.
+    pub kind: WarningKind,
+    /// Which vehicle.
+    pub vehicle: u32,
+    /// Of what.
+    pub what: String,
+    /// When, or since when.
+    pub when: String,
+}
+
+/// What a warning is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WarningKind {
+    /// A collision ahead.
+    Collision,
+    /// A hazard that was heard.
+    Heard,
+    /// A hazard that was told, and has not come.
+    Waiting,
+}
+
+/// Warnings that are shown.
+const MOST_WARNINGS: usize = 6;
 
 /// Information older than this says little, milliseconds: a vehicle beacons once a second at least.
 pub const STALE_MS: f64 = 1_000.0;
@@ -113,6 +145,7 @@ impl Report {
         let in_range = || self.vehicles.iter().filter(|v| v.distance_m <= RANGE_M);
         let fresh = in_range().filter(|v| v.age_ms.is_some_and(|age| age <= STALE_MS)).count();
         let of = |part: u64, all: u64| format!("{part} of {all}");
+        let Encounters { dangers, unwarned, slowest_ms } = self.encounters;
         self.shown = Shown {
             worst_age: time(self.ages.worst_ms),
             typical_age: time(self.ages.typical_ms),
@@ -120,17 +153,44 @@ impl Report {
             missed_of: of(self.beacons.missed(), self.beacons.all()),
             hazards: of(self.hazards.heard, self.hazards.told),
             slowest_hazard: time((self.hazards.told > 0).then_some(self.hazards.slowest_ms)),
-            warned: of(self.encounters.dangers - self.encounters.unwarned, self.encounters.dangers),
+            warned: of(dangers - unwarned, dangers),
+            latest_warning: time((dangers > unwarned).then_some(slowest_ms)),
             known: of(fresh as u64, in_range().count() as u64),
+            warnings: self.warnings(),
         };
         self
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        let mut collisions = self.collisions.clone();
+        collisions.sort_by(|one, other| one.in_s.total_cmp(&other.in_s));
+        let collisions = collisions.into_iter().map(|Collision { vehicle, in_s }| Warning {
+            kind: WarningKind::Collision,
+            vehicle,
+            what: "collision ahead".to_owned(),
+            when: format!("in {in_s:.1} s"),
+        });
+        let hazards = self.hazard_list.iter().map(|entry| {
+            let (kind, when) = match entry.took_ms {
+                Some(took_ms) => {
+                    (WarningKind::Heard, format!("heard after {}", time(Some(took_ms))))
+                }
+                None => {
+                    let waited_ms = (self.at_ms - entry.at_ms).max(0.0);
+                    (WarningKind::Waiting, format!("not heard for {}", time(Some(waited_ms))))
+                }
+            };
+            Warning { kind, vehicle: entry.vehicle, what: entry.cause.name().to_owned(), when }
+        });
+        collisions.chain(hazards).take(MOST_WARNINGS).collect()
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shown { worst_age, typical_age, missed, missed_of, .. } = &self.shown;
-        let Shown { hazards, slowest_hazard, warned, known, .. } = &self.shown;
+        let Shown { hazards, slowest_hazard, warned, latest_warning, known, warnings, .. } =
+            &self.shown;
         let (own, link) = (self.own, &self.link);
         writeln!(
             f,
@@ -142,22 +202,17 @@ impl fmt::Display for Report {
             f,
             "  hazards heard         {hazards:>8}   slowest {slowest_hazard} (last minute)"
         )?;
-        writeln!(f, "  dangers warned of     {warned:>8}   (since the beginning)")?;
+        writeln!(
+            f,
+            "  dangers warned of     {warned:>8}   latest after {latest_warning} (since the beginning)"
+        )?;
         for vehicle in self.vehicles.iter().filter(|v| v.distance_m <= RANGE_M) {
             let VehicleReport { vehicle, distance_m, age_ms, .. } = *vehicle;
             let age = age_ms.map_or_else(|| "never heard".to_owned(), |age| time(Some(age)));
             writeln!(f, "    vehicle {vehicle:<3} {distance_m:>5.0} m   heard of it {age} ago")?;
         }
-        for Collision { vehicle, in_s } in &self.collisions {
-            writeln!(f, "  ! {in_s:.1} s to a collision with vehicle {vehicle}")?;
-        }
-        let of_now = |entry: &&HazardEntry| self.at_ms - entry.at_ms < 10_000.0;
-        for HazardEntry { vehicle, cause, took_ms, .. } in self.hazard_list.iter().filter(of_now) {
-            // What has not come is not known here.
-            if let Some(took_ms) = took_ms {
-                let (cause, took) = (cause.name(), time(Some(*took_ms)));
-                writeln!(f, "  ! vehicle {vehicle} warns: {cause} (heard after {took})")?;
-            }
+        for Warning { vehicle, what, when, .. } in warnings {
+            writeln!(f, "  ! vehicle {vehicle:<3} {what:<22} {when}")?;
         }
         Ok(())
     }
@@ -188,6 +243,56 @@ fn percent(part: u64, all: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn warnings_are_worded_once_and_the_nearest_danger_stands_first() {
+        use crate::v2v::world::Cause;
+
+        let hazard = |number: u64, took_ms: Option<f64>| HazardEntry {
+            vehicle: 3,
+            number,
+            cause: Cause::ObstacleOnRoad,
+            at_ms: 1_000.0,
+            took_ms,
+        };
+        let report = Report {
+            number: 0,
+            at_ms: 1_312.5,
+            link: String::new(),
+            own: 0,
+            vehicles: Vec::new(),
+            ages: Ages::default(),
+            beacons: Deadlines::default(),
+            beacons_total: Deadlines::default(),
+            perceptions: 0,
+            hazards: HazardCount::default(),
+            hazards_total: HazardCount::default(),
+            hazard_list: vec![hazard(2, None), hazard(1, Some(40.0))],
+            encounters: Encounters { dangers: 3, unwarned: 1, slowest_ms: 700.0 },
+            collisions: [(1, 3.2), (2, 0.9)]
+                .map(|(vehicle, in_s)| Collision { vehicle, in_s })
+                .into(),
+            unreadable: 0,
+            shown: Shown::default(),
+        };
+        let report = report.with_words();
+        let words: Vec<_> =
+            report.shown.warnings.iter().map(|w| (w.kind, w.vehicle, w.when.as_str())).collect();
+        assert_eq!(
+            words,
+            [
+                (WarningKind::Collision, 2, "in 0.9 s"),
+                (WarningKind::Collision, 1, "in 3.2 s"),
+                (WarningKind::Waiting, 3, "not heard for 312 ms"),
+                (WarningKind::Heard, 3, "heard after 40 ms"),
+            ]
+        );
+        assert_eq!(
+            (report.shown.warned.as_str(), report.shown.latest_warning.as_str()),
+            ("2 of 3", "700 ms")
+        );
+        assert!(report.to_string().contains("obstacle on the road"), "{report}");
+    }
 
     #[test]
     fn times_and_shares_are_short_and_never_pretend() {

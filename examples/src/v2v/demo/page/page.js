@@ -13,6 +13,8 @@ const byId = (id) => document.getElementById(id);
 let town = null;
 /** For each link: [at_ms, oldest_ms] of the last minute. */
 const traces = [[], []];
+/** Of the view before: less than that is another demo. */
+let elapsed_s = 0;
 
 /** The child with this key, made once and kept: thirty vehicles ten times a second leave no garbage. */
 function keep(parent, key, name, build) {
@@ -110,6 +112,7 @@ function drawVehicles(view) {
     set(label, { x: (a.x + 2 * b.x) / 3, y: (a.y + 2 * b.y) / 3 + 5 });
     text(label, `${loss_percent < 9.5 ? loss_percent.toFixed(1) : loss_percent.toFixed(0)} %`);
   }
+  sweep(vehicles);
   sweep(lines);
   drawRings(own.motion.position);
 }
@@ -174,27 +177,10 @@ function showLink(view, index) {
   while (trace.length && trace[0][0] < view.at_ms - TRACE_MS) {
     trace.shift();
   }
-  showWarnings(section.querySelector(".warnings"), report);
+  showWarnings(section.querySelector(".warnings"), report.shown.warnings);
 }
 
-const CAUSES = {
-  slippery_road: "slippery road",
-  obstacle_on_road: "obstacle on the road",
-  stationary_vehicle: "stationary vehicle",
-  emergency_brake: "emergency brake",
-};
-
-function duration(ms) {
-  return ms < 999.5 ? `${ms.toFixed(0)} ms` : ms < 9_950 ? `${(ms / 1e3).toFixed(1)} s` : `${(ms / 1e3).toFixed(0)} s`;
-}
-
-function showWarnings(list, report) {
-  const collisions = report.collisions.map(({ vehicle, in_s }) => ["collision", vehicle, "collision ahead", `in ${in_s.toFixed(1)} s`]);
-  const hazards = report.hazard_list.map(({ vehicle, cause, at_ms, took_ms }) =>
-    took_ms === null
-      ? ["waiting", vehicle, CAUSES[cause], `not heard for ${duration(Math.max(0, report.at_ms - at_ms))}`]
-      : ["", vehicle, CAUSES[cause], `heard after ${duration(took_ms)}`]);
-  const rows = [...collisions, ...hazards].slice(0, 6);
+function showWarnings(list, rows) {
   while (list.children.length < rows.length) {
     const row = document.createElement("li");
     row.append(...["who", "what", "when"].map((part) => {
@@ -207,10 +193,10 @@ function showWarnings(list, report) {
   while (list.children.length > rows.length) {
     list.lastChild.remove();
   }
-  rows.forEach(([kind, who, what, when], index) => {
+  rows.forEach(({ kind, vehicle, what, when }, index) => {
     const row = list.children[index];
     row.className = kind;
-    [String(who), what, when].forEach((words, part) => text(row.children[part], words));
+    [String(vehicle), what, when].forEach((words, part) => text(row.children[part], words));
   });
 }
 
@@ -293,6 +279,10 @@ function drawTrace(canvas, trace, now) {
 
 function show(view) {
   byId("gone").hidden = true;
+  if (view.elapsed_s < elapsed_s) {
+    traces.forEach((trace) => trace.splice(0));
+  }
+  elapsed_s = view.elapsed_s;
   const minutes = Math.floor(view.elapsed_s / 60);
   text(byId("elapsed"), `${minutes}:${String(Math.floor(view.elapsed_s % 60)).padStart(2, "0")} min`);
   text(byId("count"), `${view.vehicles.length} vehicles`);
