@@ -8,6 +8,7 @@ pub mod v2v;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use zenoh::{Config, Session, Wait};
@@ -115,13 +116,36 @@ impl CommonArgs {
         Ok(config)
     }
 
-    /// Opens the session that the arguments describe.
+    /// Opens the session that the arguments describe, and says so.
     pub fn open(&self) -> zenoh::Result<Session> {
-        let config = self.config()?;
         println!("Opening session...");
-        zenoh::open(config).wait()
+        self.open_silently()
+    }
+
+    /// The same for a program whose standard output others read. Where nobody answers, somebody is told on standard
+    /// error: zenoh tries again and again without a word.
+    pub fn open_silently(&self) -> zenoh::Result<Session> {
+        let opened = zenoh::open(self.config()?).wait();
+        if self.connect.is_empty() {
+            return opened;
+        }
+        let session = opened.map_err(|e| format!("{e}\n{NOBODY_THERE}"))?;
+        let info = session.info();
+        std::thread::spawn(move || {
+            std::thread::sleep(LONELY);
+            let peers = info.peers_zid().wait().next();
+            if peers.or_else(|| info.routers_zid().wait().next()).is_none() {
+                eprintln!("Nobody is connected yet. {NOBODY_THERE}");
+            }
+        });
+        Ok(session)
     }
 }
+
+/// After so long without a connection a person may want to know.
+const LONELY: Duration = Duration::from_secs(5);
+const NOBODY_THERE: &str =
+    "Is a router or a peer listening where -e points to (zenohd -l, v2v_monitor -l), and no firewall between?";
 
 /// Runs a program: logs as zenoh does, and ends with the error's own words and exit code 1.
 pub fn run(program: impl FnOnce() -> zenoh::Result<()>) -> ExitCode {
@@ -142,6 +166,13 @@ pub fn priority(text: &str) -> Result<zenoh::qos::Priority, String> {
     priority.ok_or_else(|| {
         "1 real-time, 2 interactive-high, 3 interactive-low, 4 data-high, 5 data, 6 data-low, 7 background".to_owned()
     })
+}
+
+/// The argument of a payload's size: no more than zenoh takes by default (`transport/link/rx/max_message_size`).
+pub fn payload_size(text: &str) -> Result<usize, String> {
+    const MOST_BYTES: usize = 1 << 30;
+    let size = text.parse().ok().filter(|size| *size <= MOST_BYTES);
+    size.ok_or_else(|| format!("0 to {MOST_BYTES} bytes"))
 }
 
 /// A payload of `size` bytes, the digits 0 to 9 over and over.
@@ -221,6 +252,14 @@ mod tests {
         ] {
             let error = parsed(line).err().unwrap_or_else(|| panic!("{line} passed")).to_string();
             assert!(error.contains(named), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn payloads_are_no_longer_than_zenoh_takes() {
+        assert_eq!((payload_size("0"), payload_size("1073741824")), (Ok(0), Ok(1 << 30)));
+        for bad in ["1073741825", "18446744073709551615", "-1", "1k"] {
+            assert_eq!(payload_size(bad), Err("0 to 1073741824 bytes".to_owned()), "{bad}");
         }
     }
 

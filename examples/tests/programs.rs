@@ -58,6 +58,8 @@ fn bad_arguments_are_refused_before_anything_starts() {
     for (program, arguments) in [
         (Z_PING, &["many"][..]),
         (Z_PING, &["--warmup=-1", "64"]),
+        (Z_PING, &["18446744073709551615"]),
+        (Z_PUB_THR, &["-n", "0", "64"]),
         (Z_PUB_THR, &["--priority", "0", "64"]),
         (Z_PUB, &["--reliability", "sometimes"]),
         (Z_SUB, &["-k", "a//b"]),
@@ -68,6 +70,16 @@ fn bad_arguments_are_refused_before_anything_starts() {
     ] {
         assert_eq!(output(program, arguments).status.code(), Some(2), "{program} {arguments:?}");
     }
+}
+
+#[test]
+fn a_client_of_a_dead_router_is_told_what_to_look_at() {
+    let endpoint = free_endpoint("arq");
+    let alone = ["-m", "client", "-e", &endpoint, "--cfg", "connect/timeout_ms:500"];
+    let refused = output(Z_PUB, &alone);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains(&endpoint) && said.contains("Is a router or a peer listening"), "{said}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use clap::Parser;
 ///
 /// Vehicles of one --seed and --vehicles drive through one town; where each is follows from the time of day.
 #[derive(Parser)]
-#[command(version, after_help = teach!("  v2v_monitor -l 'arq/0.0.0.0:7447#preset=v2v'\n  v2v_vehicle -v 1 -v 2 -e 'arq/127.0.0.1:7447#preset=v2v'"))]
+#[command(version, after_help = teach!("  v2v_monitor -l 'arq/0.0.0.0:7447#preset=v2v' --vehicles 3\n  v2v_vehicle -v 1 -v 2 -e 'arq/127.0.0.1:7447#preset=v2v' --vehicles 3"))]
 struct Arguments {
     #[command(flatten)]
     vehicle: VehicleArgs,

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use arq_examples::{payload, priority, run, teach, CommonArgs, Reliability};
+use arq_examples::{payload, payload_size, priority, run, teach, CommonArgs, Reliability};
 use clap::Parser;
 use zenoh::bytes::ZBytes;
 use zenoh::qos::{CongestionControl, Priority};
@@ -15,6 +15,7 @@ use zenoh::Wait;
 #[command(version, after_help = teach!("  z_pong -l arq/0.0.0.0:7447\n  z_ping -e arq/127.0.0.1:7447 -n 1000 64"))]
 struct Arguments {
     /// The bytes of each message.
+    #[arg(value_parser = payload_size)]
     payload_size: usize,
     /// How long to warm up, in seconds.
     #[arg(short, long, default_value = "1", value_parser = seconds)]

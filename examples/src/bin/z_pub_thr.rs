@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use arq_examples::{payload, priority, run, teach, CommonArgs, Reliability};
+use arq_examples::{payload, payload_size, priority, run, teach, CommonArgs, Reliability};
 use clap::Parser;
 use zenoh::bytes::ZBytes;
 use zenoh::qos::{CongestionControl, Priority};
@@ -15,6 +15,7 @@ use zenoh::Wait;
 #[command(version, after_help = teach!("  z_sub_thr -l arq/0.0.0.0:7447\n  z_pub_thr -e arq/127.0.0.1:7447 1024"))]
 struct Arguments {
     /// The bytes of each message.
+    #[arg(value_parser = payload_size)]
     payload_size: usize,
     /// From 1, real-time, to 7, background.
     #[arg(short, long, default_value = "5", value_parser = priority)]
@@ -23,7 +24,7 @@ struct Arguments {
     #[arg(short = 't', long)]
     print: bool,
     /// How many messages make one printed rate.
-    #[arg(short, long, default_value = "100000")]
+    #[arg(short, long, default_value = "100000", value_parser = clap::value_parser!(u32).range(1..))]
     number: u32,
     /// Send each message at once instead of waiting for others to share its batch.
     #[arg(long)]

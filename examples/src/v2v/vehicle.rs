@@ -22,8 +22,8 @@ use crate::CommonArgs;
 
 /// How far a vehicle sees, metres.
 const SIGHT_M: f64 = 80.0;
-/// After so long without a connection a person may want to know.
-const LONELY: Duration = Duration::from_secs(5);
+/// A hazard that was met longer ago is no news: the machine was asleep, or its clock was set.
+const OLDEST_NEWS: Duration = Duration::from_secs(5);
 /// Pictures a second.
 const PICTURES_HZ: u32 = 5;
 
@@ -49,7 +49,7 @@ pub fn run(args: &VehicleArgs) -> zenoh::Result<()> {
     args.vehicle.iter().try_for_each(|vehicle| check_vehicle(*vehicle, &args.world))?;
     let stop = Stop::listen(&args.stop)?;
     let world = World::new(args.world);
-    let session = zenoh::open(args.common.config()?).wait()?;
+    let session = args.common.open_silently()?;
     let heard = Arc::new(AtomicU64::new(0));
     let counting = Arc::clone(&heard);
     let count = move |_: Sample| {
@@ -59,20 +59,10 @@ pub fn run(args: &VehicleArgs) -> zenoh::Result<()> {
     others.callback(count).background().wait()?;
     let fleet = Fleet::start(&session, &world, &args.vehicle, args.camera, &stop)?;
     println!("Driving as vehicle {}. Press CTRL-C to stop.", numbers(&args.vehicle));
-    if !stop.wait_for(LONELY) && is_alone(&session) {
-        println!(
-            "Nobody is connected yet. Is v2v_monitor or a router listening where -e points to, and no firewall between?"
-        );
-    }
     while !stop.wait_for(Duration::from_secs(3_600)) {}
     let told = fleet.join();
     println!("{told} messages published, {} heard.", heard.load(Ordering::Relaxed));
     session.close().wait()
-}
-
-fn is_alone(session: &Session) -> bool {
-    let info = session.info();
-    info.peers_zid().wait().next().is_none() && info.routers_zid().wait().next().is_none()
 }
 
 /// Refuses a vehicle that the world does not have.
@@ -161,6 +151,7 @@ impl Voice {
     fn hazards(mut self) -> u64 {
         let mut since = clock::now();
         loop {
+            since = since.max(clock::now().saturating_sub(OLDEST_NEWS));
             let hazard = self.world.next_hazard(self.vehicle, since);
             since = hazard.at + Duration::from_nanos(1);
             if self.stop.wait_for(hazard.at.saturating_sub(clock::now())) {

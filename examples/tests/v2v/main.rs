@@ -103,15 +103,15 @@ fn a_program_ends_after_its_duration_and_with_standard_input() {
 }
 
 #[test]
-fn a_vehicle_that_is_alone_says_so() {
+fn a_program_that_is_alone_says_so() {
     let nowhere = format!("arq/{}", free_port());
     let alone = ["--no-multicast-scouting", "-e", &nowhere, "--duration", "8"];
-    let (code, said, _) = output(V2V_VEHICLE, &alone);
-    assert_eq!(code, Some(0));
-    assert!(
-        said.contains("Nobody is connected yet. Is v2v_monitor or a router listening"),
-        "{said}"
-    );
+    for program in [V2V_VEHICLE, V2V_MONITOR] {
+        let (code, _, complained) = output(program, &alone);
+        assert_eq!(code, Some(0));
+        let hint = "Nobody is connected yet. Is a router or a peer listening where -e points to";
+        assert!(complained.contains(hint), "{program}: {complained}");
+    }
 }
 
 fn world_of(seed: u64, vehicles: u32) -> arq_examples::v2v::world::WorldArgs {

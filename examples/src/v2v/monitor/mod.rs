@@ -26,7 +26,9 @@ pub use awareness::{Awareness, Deadlines, Known};
 pub use book::Book;
 pub use encounters::{approach, believed_approach, Approach, EncounterBook, Encounters};
 pub use hazards::{HazardBook, HazardCount, HazardEntry};
-pub use report::{time, Ages, Collision, Report, Shown, VehicleReport, STALE_MS};
+pub use report::{
+    time, Ages, Collision, Report, Shown, VehicleReport, Warning, WarningKind, STALE_MS,
+};
 
 /// A report is made so often.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
@@ -61,8 +63,7 @@ pub fn run(args: &MonitorArgs) -> zenoh::Result<()> {
     check_vehicle(args.vehicle, &args.world)?;
     let stop = Stop::listen(&args.stop)?;
     let world = World::new(args.world);
-    let config = args.common.config()?;
-    let session = zenoh::open(config).wait()?;
+    let session = args.common.open_silently()?;
     let link = args.link.clone().unwrap_or_else(|| first_endpoint(&args.common));
     let book = Arc::new(Mutex::new(Book::new(world.clone(), args.vehicle, link, clock::now())));
     listen(&session, &book)?;
