@@ -4,6 +4,7 @@
 //! They say what ETSI's messages say (CAM of EN 302 637-2, DENM of EN 302 637-3, CPM of TS 103 324) and are as long as
 //! those are on the radio, with GeoNetworking headers, signature and certificate; they are *not* coded as those are,
 //! but with `serde` and `postcard` behind a tag, and zero bytes up to the size. A link sees sizes and times only.
+//! (The crate `rasn-its` has the signed envelope, IEEE 1609.2 and TS 103 097, but none of these messages.)
 //!
 //! Beside each message travels a [`Stamp`], as zenoh's attachment, so that a monitor can count what is missing and
 //! measure ages without adding anything to a standard's message.
@@ -116,8 +117,8 @@ impl Message for Beacon {
 impl Message for Notice {
     const NAME: &'static str = "hazard (DENM)";
     const TAG: [u8; 4] = *b"DEN\x01";
-    /// A choice: a CAM and its situation.
-    const SIZE_BYTES: usize = 400;
+    /// A choice, that of the bench's preset `urban-crossing`.
+    const SIZE_BYTES: usize = 800;
 
     fn is_finite(&self) -> bool {
         self.position.is_finite()

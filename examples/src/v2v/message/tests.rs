@@ -27,7 +27,7 @@ fn messages_come_back_as_they_were_and_have_their_size() {
         Cause::EmergencyBrake,
     ] {
         let notice = Notice { vehicle: 63, number: u64::MAX, detected: NOW, position, cause };
-        assert_eq!(comes_back(&notice), 400);
+        assert_eq!(comes_back(&notice), 800);
     }
     for (objects, size) in [(0, 1_600), (1, 1_600), (30, 1_600)] {
         let objects = (0..objects).map(|vehicle| Perceived { vehicle, motion: motion(vehicle) });
