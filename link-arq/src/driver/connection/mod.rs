@@ -38,6 +38,10 @@ pub(super) struct Inner {
     /// Weak, so that the socket closes with its driver and not with the last forgotten handle.
     endpoint: Weak<Shared>,
     bound: SocketAddr,
+    /// Packets leave from the address that the peer has asked: on a socket that is bound to all of them, for
+    /// what it accepts. What this side has opened leaves as the routing table says, which knows when this host
+    /// has moved to another network.
+    keeps_source: bool,
     linger: Duration,
     idle_timeout: Duration,
     /// Messages that were read: their memory serves the next ones.
@@ -56,7 +60,7 @@ struct State {
     outbox: Outbox,
     /// The deadline in the endpoint's index.
     armed: Option<Instant>,
-    /// The local address of the latest datagram: answers leave from it.
+    /// The local address of the latest datagram, unless sending from it has failed since.
     local_ip: Option<IpAddr>,
     /// The latest sign of life of the peer that those who wait for one were told of.
     life_sign_at: Option<Instant>,
@@ -91,6 +95,8 @@ impl Inner {
             handle,
             endpoint: Arc::downgrade(endpoint),
             bound: endpoint.local_addr(),
+            // Those that are accepted, and only those, are offered.
+            keeps_source: offer.is_some() && endpoint.local_addr().ip().is_unspecified(),
             linger: config.linger,
             idle_timeout: config.idle_timeout,
             read: Mutex::default(),

@@ -104,6 +104,10 @@ impl Inner {
                     if is_too_long(&error) {
                         let size = transmit.segment_size;
                         self.with_core(|state, now| state.core.handle_refused(now, size));
+                    } else {
+                        // The address may be gone: until the peer asks another, the routing table
+                        // chooses among those that are left.
+                        lock(&self.state).local_ip = None;
                     }
                 }
             }
@@ -127,7 +131,7 @@ impl Inner {
                 state.outbox = Outbox::Idle;
                 return None;
             };
-            let source = state.local_ip.filter(|_| self.bound.ip().is_unspecified());
+            let source = state.local_ip.filter(|_| self.keeps_source);
             Some((transmit, source))
         })
     }
