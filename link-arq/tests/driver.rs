@@ -458,3 +458,29 @@ async fn a_server_answers_from_what_is_left_when_the_address_that_was_asked_is_g
     talk(&far, &near).await;
     assert_eq!(near.remote(), SocketAddr::from(SERVER_ELSEWHERE));
 }
+
+/// Anybody can send such datagrams, and the kernel refuses the answers.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_answered_is_dropped() {
+    let config = ConfigBuilder { handshake_timeout: SECOND, ..config() }.build().unwrap();
+    let (group, everybody) = (([239, 1, 2, 3], 7447), ([255; 4], 7447));
+    for (from, to) in [((CLIENT.0, 0), SERVER), (CLIENT, group), (CLIENT, everybody)] {
+        let (from, to) = (SocketAddr::from(from), SocketAddr::from(to));
+        let answers = Arc::<AtomicUsize>::default();
+        let counter = answers.clone();
+        let network = MemoryNetwork::new(move |source, _, _| {
+            counter.fetch_add(usize::from(source == to), Ordering::Relaxed);
+            true
+        });
+        let bind = |address, accept| {
+            let socket = Box::new(network.bind(address).unwrap());
+            let config = EndpointConfig { accept, ..Default::default() };
+            ArqEndpoint::over(socket, config, &Handle::current()).unwrap()
+        };
+        let (server, client) = (bind(to, Some(config.clone())), bind(from, None));
+        let error = client.connect(to, config.clone()).await.unwrap_err();
+        assert_eq!(error, ConnectionError::HandshakeTimedOut, "{from} to {to}");
+        assert_eq!(answers.load(Ordering::Relaxed), 0, "{from} to {to}");
+        assert!(server.stats().datagrams_dropped > 0, "{from} to {to}");
+    }
+}

@@ -5,7 +5,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     fmt, io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -89,6 +89,7 @@ impl ArqEndpoint {
             registry: Mutex::new(Registry {
                 core: Endpoint::new(config, seed, now()),
                 connections: BTreeMap::new(),
+                unanswerable: 0,
                 offer: Some(offer),
                 accept,
             }),
@@ -137,7 +138,10 @@ impl ArqEndpoint {
     /// What happened to datagrams that belong to no connection.
     #[must_use]
     pub fn stats(&self) -> EndpointStats {
-        lock(&self.shared.registry).core.stats()
+        let registry = lock(&self.shared.registry);
+        let mut stats = registry.core.stats();
+        stats.datagrams_dropped += registry.unanswerable;
+        stats
     }
 
     /// Ends the accepting. Waits for the socket to close, at most `patience`, unless a connection
@@ -181,6 +185,8 @@ pub(super) struct Shared {
 struct Registry {
     core: Endpoint,
     connections: BTreeMap<ConnectionHandle, Arc<Inner>>,
+    /// Datagrams dropped for where they came from or went to.
+    unanswerable: u64,
     /// Where accepted connections go; `None` once nobody wants them.
     offer: Option<mpsc::UnboundedSender<ArqConnection>>,
     /// The configuration of accepted connections.
@@ -273,6 +279,10 @@ impl Shared {
         let mut reply = Vec::new();
         let mut registry = lock(&self.registry);
         for received in datagrams {
+            if !is_answerable(&received) {
+                registry.unanswerable += 1;
+                continue;
+            }
             match registry.core.route(now(), received.from, received.datagram, &mut reply) {
                 Routed::Connection(handle) => {
                     let connection = registry.connections.get(&handle);
@@ -304,6 +314,17 @@ impl Shared {
             tracing::trace!(%error, "a reply was lost");
         }
     }
+}
+
+/// Whether there could be an answer: to port 0, or from an address that belongs to no host alone, nothing can
+/// be sent. No peer sends so, but whoever likes can; the kernel's refusal of the answer is EINVAL, as for
+/// segmentation offload that a driver does not have.
+fn is_answerable(received: &Received<'_>) -> bool {
+    let is_one_hosts = |ip: IpAddr| match ip.to_canonical() {
+        IpAddr::V4(ip) => !ip.is_multicast() && !ip.is_broadcast(),
+        IpAddr::V6(ip) => !ip.is_multicast(),
+    };
+    received.from.port() != 0 && received.to.is_none_or(is_one_hosts)
 }
 
 /// A batch of datagrams, by connection.
