@@ -6,6 +6,7 @@
 use std::{
     io,
     net::{IpAddr, SocketAddr, UdpSocket as StdSocket},
+    sync::atomic::{AtomicUsize, Ordering},
     task::{Context, Poll},
 };
 
@@ -43,6 +44,9 @@ impl Default for SocketOptions {
 pub struct UdpDatagramSocket {
     socket: Watched,
     offload: UdpSocketState,
+    /// Datagrams in one call. `quinn-udp` has a number of its own, which any EINVAL ends, such as one for a
+    /// source address that is gone.
+    max_segments: AtomicUsize,
     local: SocketAddr,
     /// With a type-of-service byte, datagrams go one by one: `quinn-udp` would overwrite the byte
     /// with its ECN mark.
@@ -65,8 +69,9 @@ impl UdpDatagramSocket {
             set_type_of_service(&socket, local, tos)?;
         }
         resize_buffers(&socket, &offload, options);
+        let max_segments = AtomicUsize::new(offload.max_gso_segments());
         let socket = Watched::new(socket)?;
-        Ok(Self { socket, offload, local, keeps_tos: options.dscp.is_some() })
+        Ok(Self { socket, offload, max_segments, local, keeps_tos: options.dscp.is_some() })
     }
 
     fn send_one_by_one(&self, segments: &Segments<'_>) -> io::Result<()> {
@@ -123,8 +128,13 @@ impl DatagramSocket for UdpDatagramSocket {
             return self.send_one_by_one(segments);
         }
         match self.send_once(segments) {
-            // Some drivers refuse segmentation offload only when it is used.
-            Err(error) if several && is_offload_refusal(&error) => self.send_one_by_one(segments),
+            // Some drivers refuse segmentation offload only when it is used. That it was that shows
+            // when the same datagrams pass without it.
+            Err(error) if several && is_offload_refusal(&error) => {
+                self.send_one_by_one(segments)?;
+                self.max_segments.store(1, Ordering::Relaxed);
+                Ok(())
+            }
             result => result,
         }
     }
@@ -134,7 +144,7 @@ impl DatagramSocket for UdpDatagramSocket {
     }
 
     fn max_segments(&self) -> usize {
-        self.offload.max_gso_segments()
+        self.max_segments.load(Ordering::Relaxed)
     }
 }
 
@@ -194,4 +204,37 @@ pub fn source_toward(remote: SocketAddr, bound: SocketAddr) -> io::Result<IpAddr
     let probe = StdSocket::bind(SocketAddr::new(bound.ip(), 0))?;
     probe.connect(remote)?;
     Ok(probe.local_addr()?.ip())
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Far above what is needed: only a hang runs into it.
+    const HANG: Duration = Duration::from_secs(30);
+
+    #[tokio::test]
+    async fn a_source_address_that_is_refused_costs_no_offload() {
+        let any = "0.0.0.0:0".parse().unwrap();
+        let socket = UdpDatagramSocket::bind(any, &SocketOptions::default()).unwrap();
+        let peer = StdSocket::bind("127.0.0.1:0").unwrap();
+        peer.set_read_timeout(Some(HANG)).unwrap();
+        let destination = peer.local_addr().unwrap();
+        let two_from = |source: Option<IpAddr>| Segments {
+            destination,
+            source,
+            contents: &[7; 20],
+            segment_bytes: 10,
+        };
+        let before = socket.max_segments();
+        // For documentation (RFC 5737): no host has it.
+        socket.try_send(&two_from(Some(IpAddr::from([192, 0, 2, 1])))).unwrap_err();
+        assert_eq!(socket.max_segments(), before);
+        socket.try_send(&two_from(None)).unwrap();
+        for _ in 0..2 {
+            assert_eq!(peer.recv(&mut [0; 100]).unwrap(), 10);
+        }
+    }
 }
