@@ -181,7 +181,10 @@ async fn accept_links(
             connection = socket.accept() => connection,
         };
         let Some(connection) = connection else {
-            bail!("the socket of the listener on {} failed", socket.local_addr());
+            let local = socket.local_addr();
+            // zenoh reads the result of a listener that is deleted, and of no other.
+            tracing::error!(%local, "the listener has failed: it accepts nobody any more");
+            bail!("the socket of the listener on {local} failed");
         };
         match accepted_link(connection, &config) {
             Ok(link) => tokio::select! {

@@ -484,3 +484,55 @@ async fn what_cannot_be_answered_is_dropped() {
         assert!(server.stats().datagrams_dropped > 0, "{from} to {to}");
     }
 }
+
+/// A socket whose driver does not survive the first datagram.
+#[derive(Debug)]
+struct Fatal(MemorySocket);
+
+impl DatagramSocket for Fatal {
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_readable(cx)
+    }
+
+    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_writable(cx)
+    }
+
+    fn try_receive(&self, batch: &mut ReceiveBatch) -> io::Result<()> {
+        match self.0.try_receive(batch) {
+            Ok(()) => panic!("as a bug would"),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn try_send(&self, segments: &Segments<'_>) -> io::Result<()> {
+        self.0.try_send(segments)
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.0.local_addr()
+    }
+
+    fn max_segments(&self) -> usize {
+        self.0.max_segments()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_a_driver_that_has_died() {
+    let network = MemoryNetwork::lossless();
+    let config = config().build().unwrap();
+    let socket = Box::new(Fatal(network.bind(SERVER.into()).unwrap()));
+    let accept = EndpointConfig { accept: Some(config.clone()), ..Default::default() };
+    let server = ArqEndpoint::over(socket, accept, &Handle::current()).unwrap();
+    let client = endpoint(&network, CLIENT, None);
+    let (accepted, answered) = tokio::join!(
+        timeout(SECOND, server.accept()),
+        timeout(SECOND, client.connect(SERVER.into(), config.clone())),
+    );
+    assert!(accepted.expect("the end is told").is_none());
+    answered.expect_err("the test kills the driver");
+    let connecting = timeout(SECOND, server.connect(CLIENT.into(), config)).await;
+    let error = connecting.expect("the end is told").unwrap_err();
+    assert_eq!(error, ConnectionError::LocallyClosed);
+}

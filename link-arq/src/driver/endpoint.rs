@@ -105,7 +105,7 @@ impl ArqEndpoint {
     /// Opens a connection to `remote`. Dropping the future gives it up.
     ///
     /// # Errors
-    /// No answer within the handshake time-out, or a refusal.
+    /// No answer within the handshake time-out, or a refusal; `LocallyClosed` when the driver has stopped.
     pub async fn connect(
         &self,
         remote: SocketAddr,
@@ -113,6 +113,10 @@ impl ArqEndpoint {
     ) -> Result<ArqConnection, ConnectionError> {
         let inner = {
             let mut registry = lock(&self.shared.registry);
+            // While there is an endpoint, only the end of the driver takes the offer away.
+            if registry.offer.is_none() {
+                return Err(ConnectionError::LocallyClosed);
+            }
             let (handle, core) = registry.core.connect(now(), remote, config.clone());
             let inner = Inner::new(&self.shared, handle, core, &config, None);
             registry.connections.insert(handle, inner.clone());
@@ -187,7 +191,7 @@ struct Registry {
     connections: BTreeMap<ConnectionHandle, Arc<Inner>>,
     /// Datagrams dropped for where they came from or went to.
     unanswerable: u64,
-    /// Where accepted connections go; `None` once nobody wants them.
+    /// Where accepted connections go; `None` once nobody wants them, or the driver has stopped.
     offer: Option<mpsc::UnboundedSender<ArqConnection>>,
     /// The configuration of accepted connections.
     accept: Config,
@@ -232,6 +236,11 @@ impl Shared {
 
     pub(super) fn is_released(&self) -> bool {
         lock(&self.registry).offer.is_none()
+    }
+
+    /// The driver ends: who waits for a peer would wait for ever.
+    pub(super) fn stop(&self) {
+        lock(&self.registry).offer = None;
     }
 
     fn abandon_unaccepted(&self) {

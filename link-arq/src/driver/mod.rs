@@ -65,7 +65,8 @@ struct Driver(Arc<Shared>);
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // None are left, unless the socket failed or the runtime shuts down.
+        self.0.stop();
+        // None are left, unless the socket failed, the driver panicked or the runtime shuts down.
         for connection in self.0.connections() {
             connection.driver_gone();
         }
