@@ -90,12 +90,15 @@ impl LinkConfig {
         let value = key.parse(text)?;
         match (key.name, value) {
             ("rel", Parsed::Word(word)) => self.best_effort = word == "0",
-            ("mixed_rel", Parsed::Word(word)) => {
-                // Off is off, wherever it is said.
-                if self.mixed_reliability != Wish::Off {
-                    self.mixed_reliability = wish(word);
+            ("mixed_rel", Parsed::Word(word)) => match (self.mixed_reliability, wish(word)) {
+                (Wish::Off, Wish::Insist) => {
+                    let text = "`?mixed_rel=1` and `#mixed_rel=0` exclude each other";
+                    return Err(ConfigError::Conflict(text.to_owned()));
                 }
-            }
+                // Off is off, wherever it is said.
+                (Wish::Off, Wish::Off | Wish::Auto) => {}
+                (Wish::Auto | Wish::Insist, wish) => self.mixed_reliability = wish,
+            },
             ("multistream", Parsed::Word(word)) => self.priorities = wish(word),
             // The range is zenoh's to use; here it is only checked.
             ("prio", Parsed::Text(range)) => {

@@ -107,8 +107,18 @@ impl LinkConfig {
 
     /// What holds only between keys.
     fn check(self) -> Result<Self, ConfigError> {
+        let conflict = |text: &str| Err(ConfigError::Conflict(text.to_owned()));
         if self.socket.interface.is_some() && self.bind.is_some() {
-            return Err(ConfigError::Conflict("`iface` and `bind` exclude each other".to_owned()));
+            return conflict("`iface` and `bind` exclude each other");
+        }
+        if self.best_effort && self.mixed_reliability == Wish::Insist {
+            return conflict("`rel=0` and `mixed_rel=1` exclude each other: one link or two");
+        }
+        if self.best_effort && self.priorities == Wish::Off {
+            return conflict(
+                "`rel=0` and `multistream=0` exclude each other: control messages stay reliable, \
+                 in an order of their own",
+            );
         }
         let built = self.protocol.clone().build();
         built.map_err(|error| ConfigError::Conflict(error.to_string()))?;

@@ -166,6 +166,17 @@ fn what_contradicts_itself_is_an_error() {
     }
     let text = error("arq/localhost:7447#keep_alive_ms=20000");
     assert!(text.contains("keep_alive") && text.contains("idle_timeout"), "{text}");
+    for (keys, one, other) in [
+        ("?rel=0;mixed_rel=1", "`rel=0`", "`mixed_rel=1`"),
+        ("?rel=0;multistream=0", "`rel=0`", "`multistream=0`"),
+        ("?mixed_rel=1#mixed_rel=0", "`?mixed_rel=1`", "`#mixed_rel=0`"),
+    ] {
+        let text = error(&format!("arq/localhost:7447{keys}"));
+        assert!(text.contains(one) && text.contains(other), "{text}");
+    }
+    for keys in ["?rel=0;mixed_rel=0", "?rel=0;multistream=1", "?mixed_rel=0#mixed_rel=0"] {
+        parse(&format!("arq/localhost:7447{keys}")).unwrap();
+    }
 }
 
 #[test]
