@@ -245,9 +245,11 @@ async fn connect(remote: SocketAddr, config: &LinkConfig) -> ZResult<(ArqConnect
         ArqEndpoint::bind(bind, &config.socket, EndpointConfig::default(), &driver_runtime()?)
             .map_err(|error| zerror!("cannot bind to {bind}: {error}"))?;
     let connection = socket.connect(remote, protocol_config(config)?).await?;
-    let bound = socket.local_addr();
-    let ip = socket::udp::source_toward(remote, bound).unwrap_or_else(|_| bound.ip());
-    Ok((connection, SocketAddr::new(ip, bound.port())))
+    let local = connection.local();
+    // Where the platform does not tell what the peer has answered to, the routing table may: but it
+    // knows nothing of `iface`.
+    let ip = socket::udp::source_toward(remote, local).unwrap_or_else(|_| local.ip());
+    Ok((connection, SocketAddr::new(ip, local.port())))
 }
 
 /// The address to connect from: as asked, or any of the right family.

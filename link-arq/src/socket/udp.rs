@@ -193,7 +193,8 @@ fn set_type_of_service(socket: &StdSocket, local: SocketAddr, tos: u32) -> io::R
     }
 }
 
-/// The local address from which the routing table would reach `remote`. Nothing is sent.
+/// `bound`'s address, or, where that is any, the one from which the routing table would reach `remote`.
+/// Nothing is sent.
 ///
 /// # Errors
 /// What the kernel answers, e.g. that there is no route.
