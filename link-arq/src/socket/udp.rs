@@ -11,7 +11,7 @@ use std::{
 };
 
 use quinn_udp::{Transmit, UdpSocketState};
-use socket2::SockRef;
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
 use super::{readiness::Watched, DatagramSocket, ReceiveBatch, Segments};
 
@@ -59,12 +59,16 @@ impl UdpDatagramSocket {
     /// # Errors
     /// What the kernel answers, `AddrInUse` for a taken port.
     pub fn bind(address: SocketAddr, options: &SocketOptions) -> io::Result<Self> {
-        let socket = StdSocket::bind(address)?;
-        let offload = UdpSocketState::new((&socket).into())?;
-        let local = socket.local_addr()?;
+        let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        // Before the address: which interface is meant decides whether a port is taken, and what a
+        // link-local address is. Nor does anything come in from another interface meanwhile.
         if let Some(interface) = &options.interface {
             bind_device(&socket, interface)?;
         }
+        socket.bind(&SockAddr::from(address))?;
+        let socket = StdSocket::from(socket);
+        let offload = UdpSocketState::new((&socket).into())?;
+        let local = socket.local_addr()?;
         if let Some(tos) = options.dscp {
             set_type_of_service(&socket, local, tos)?;
         }
@@ -173,12 +177,12 @@ fn resize_buffers(socket: &StdSocket, offload: &UdpSocketState, options: &Socket
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn bind_device(socket: &StdSocket, interface: &str) -> io::Result<()> {
-    SockRef::from(socket).bind_device(Some(interface.as_bytes()))
+fn bind_device(socket: &Socket, interface: &str) -> io::Result<()> {
+    socket.bind_device(Some(interface.as_bytes()))
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn bind_device(_socket: &StdSocket, _interface: &str) -> io::Result<()> {
+fn bind_device(_socket: &Socket, _interface: &str) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "binding to an interface needs Linux"))
 }
 
@@ -215,6 +219,16 @@ mod tests {
 
     /// Far above what is needed: only a hang runs into it.
     const HANG: Duration = Duration::from_secs(30);
+
+    #[tokio::test]
+    async fn the_interface_is_known_before_the_address() {
+        let options =
+            SocketOptions { interface: Some("lo".to_owned()), ..SocketOptions::default() };
+        // The same on every interface: it can be bound only where one is chosen.
+        let of_an_interface: SocketAddr = "[ff02::1]:0".parse().unwrap();
+        UdpDatagramSocket::bind(of_an_interface, &options).unwrap();
+        UdpDatagramSocket::bind(of_an_interface, &SocketOptions::default()).unwrap_err();
+    }
 
     #[tokio::test]
     async fn a_source_address_that_is_refused_costs_no_offload() {
