@@ -58,6 +58,7 @@ async fn exchange(server: ArqEndpoint, client: ArqEndpoint, to: SocketAddr) {
     assert_eq!(far.local(), to);
     one_mebibyte(&near, &far).await;
     one_mebibyte(&far, &near).await;
+    assert_eq!(near.remote(), to, "whoever was asked has answered");
     near.finish().await;
     far.closed().await;
 }
@@ -81,6 +82,17 @@ async fn an_unspecified_address_answers_from_the_one_that_was_asked() {
     let server = server("0.0.0.0:0");
     let to = SocketAddr::from(([127, 0, 0, 2], server.local_addr().port()));
     exchange(server, client("127.0.0.1:0"), to).await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unspecified_address_with_a_type_of_service_answers_from_the_one_that_was_asked() {
+    let options = SocketOptions { dscp: Some(0x88), ..Default::default() };
+    for (any, asked) in [("0.0.0.0:0", "127.0.0.2"), ("[::]:0", "::ffff:127.0.0.2")] {
+        let server = bind(any, true, &options).unwrap();
+        let to = SocketAddr::new(asked.parse().unwrap(), server.local_addr().port());
+        exchange(server, client(any), to).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

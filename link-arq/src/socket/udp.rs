@@ -94,11 +94,7 @@ impl UdpDatagramSocket {
 
     fn send_once(&self, segments: &Segments<'_>) -> io::Result<()> {
         if self.keeps_tos {
-            let (contents, destination) = (segments.contents, segments.destination.into());
-            let send = self
-                .socket
-                .try_write(|socket| SockRef::from(socket).send_to(contents, &destination));
-            return send.map(drop);
+            return self.socket.try_write(|socket| send_plainly(&SockRef::from(socket), segments));
         }
         let transmit = Transmit {
             destination: segments.destination,
@@ -156,6 +152,45 @@ fn is_offload_refusal(error: &io::Error) -> bool {
     const EIO: i32 = 5;
     const EINVAL: i32 = 22;
     matches!(error.raw_os_error(), Some(EIO | EINVAL))
+}
+
+/// Sends one datagram, with what the socket has for its type of service.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn send_plainly(socket: &Socket, segments: &Segments<'_>) -> io::Result<()> {
+    let destination = SockAddr::from(segments.destination);
+    let contents = [io::IoSlice::new(segments.contents)];
+    let control = segments.source.map(packet_info).unwrap_or_default();
+    let message = socket2::MsgHdr::new().with_addr(&destination).with_buffers(&contents);
+    socket.sendmsg(&message.with_control(&control), 0).map(drop)
+}
+
+/// The source is left to the routing table.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn send_plainly(socket: &Socket, segments: &Segments<'_>) -> io::Result<()> {
+    socket.send_to(segments.contents, &SockAddr::from(segments.destination)).map(drop)
+}
+
+/// The control message that names the source of a datagram: the kernel's `in_pktinfo` or `in6_pktinfo` behind
+/// a `cmsghdr`.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn packet_info(source: IpAddr) -> Vec<u8> {
+    const IPPROTO_IP: i32 = 0;
+    const IP_PKTINFO: i32 = 8;
+    const IPPROTO_IPV6: i32 = 41;
+    const IPV6_PKTINFO: i32 = 50;
+    const HEADER_BYTES: usize = size_of::<usize>() + 2 * size_of::<i32>();
+    // Index 0: whichever interface leads there.
+    let interface = [0_u8; 4];
+    let (level, kind, info) = match source {
+        IpAddr::V4(ip) => (IPPROTO_IP, IP_PKTINFO, [interface, ip.octets(), [0; 4]].concat()),
+        IpAddr::V6(ip) => (IPPROTO_IPV6, IPV6_PKTINFO, [&ip.octets()[..], &interface].concat()),
+    };
+    let mut message = (HEADER_BYTES + info.len()).to_ne_bytes().to_vec();
+    message.extend(level.to_ne_bytes());
+    message.extend(kind.to_ne_bytes());
+    message.extend(info);
+    message.resize(message.len().next_multiple_of(size_of::<usize>()), 0);
+    message
 }
 
 fn resize_buffers(socket: &StdSocket, offload: &UdpSocketState, options: &SocketOptions) {
