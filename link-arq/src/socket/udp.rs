@@ -73,9 +73,10 @@ impl UdpDatagramSocket {
             set_type_of_service(&socket, local, tos)?;
         }
         resize_buffers(&socket, &offload, options);
-        let max_segments = AtomicUsize::new(offload.max_gso_segments());
+        let keeps_tos = options.dscp.is_some();
+        let max_segments = if keeps_tos { 1 } else { offload.max_gso_segments() };
         let socket = Watched::new(socket)?;
-        Ok(Self { socket, offload, max_segments, local, keeps_tos: options.dscp.is_some() })
+        Ok(Self { socket, offload, max_segments: max_segments.into(), local, keeps_tos })
     }
 
     fn send_one_by_one(&self, segments: &Segments<'_>) -> io::Result<()> {
@@ -124,9 +125,6 @@ impl DatagramSocket for UdpDatagramSocket {
 
     fn try_send(&self, segments: &Segments<'_>) -> io::Result<()> {
         let several = segments.contents.len() > segments.segment_bytes;
-        if several && self.keeps_tos {
-            return self.send_one_by_one(segments);
-        }
         match self.send_once(segments) {
             // Some drivers refuse segmentation offload only when it is used. That it was that shows
             // when the same datagrams pass without it.
@@ -263,6 +261,13 @@ mod tests {
         let of_an_interface: SocketAddr = "[ff02::1]:0".parse().unwrap();
         UdpDatagramSocket::bind(of_an_interface, &options).unwrap();
         UdpDatagramSocket::bind(of_an_interface, &SocketOptions::default()).unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn a_type_of_service_holds_for_one_datagram_at_a_time() {
+        let options = SocketOptions { dscp: Some(0xb8), ..SocketOptions::default() };
+        let socket = UdpDatagramSocket::bind("[::]:0".parse().unwrap(), &options).unwrap();
+        assert_eq!(socket.max_segments(), 1);
     }
 
     #[tokio::test]
