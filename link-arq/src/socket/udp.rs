@@ -224,7 +224,14 @@ fn set_type_of_service(socket: &StdSocket, local: SocketAddr, tos: u32) -> io::R
     match local.ip() {
         IpAddr::V4(_) => socket.set_tos_v4(tos),
         #[cfg(unix)]
-        IpAddr::V6(_) => socket.set_tclass_v6(tos),
+        IpAddr::V6(_) => {
+            // What goes to IPv4 peers from a socket of both versions has a byte of its own. Not every
+            // system has such sockets.
+            if let Err(error) = socket.set_tos_v4(tos) {
+                tracing::debug!(%error, "no type of service for IPv4 on a socket of IPv6");
+            }
+            socket.set_tclass_v6(tos)
+        }
         #[cfg(not(unix))]
         IpAddr::V6(_) => Err(io::Error::new(io::ErrorKind::Unsupported, "dscp over IPv6")),
     }
@@ -264,10 +271,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_type_of_service_holds_for_one_datagram_at_a_time() {
+    async fn a_type_of_service_holds_for_both_ip_versions_and_one_datagram_at_a_time() {
         let options = SocketOptions { dscp: Some(0xb8), ..SocketOptions::default() };
         let socket = UdpDatagramSocket::bind("[::]:0".parse().unwrap(), &options).unwrap();
         assert_eq!(socket.max_segments(), 1);
+        let kernel = SockRef::from(socket.socket.socket());
+        assert_eq!((kernel.tos_v4().unwrap(), kernel.tclass_v6().unwrap()), (0xb8, 0xb8));
     }
 
     #[tokio::test]
