@@ -49,7 +49,10 @@ impl LinkConfig {
             ("so_rcvbuf", Parsed::Number(Some(n))) => self.socket.receive_buffer_bytes = narrow(*n),
             ("iface", Parsed::Text(name)) => self.socket.interface = Some(name.clone()),
             ("bind", Parsed::Text(address)) => self.bind = Some(address.clone()),
-            ("dscp", Parsed::Text(text)) => self.socket.dscp = Some(dscp(text)?),
+            // Zero is what datagrams have anyway, and costs no segmentation offload.
+            ("dscp", Parsed::Text(text)) => {
+                self.socket.dscp = Some(dscp(text)?).filter(|tos| *tos != 0)
+            }
             ("metrics", Parsed::Text(text)) => self.metrics = Some(metrics(text)?),
             ("stats_log_ms", Parsed::Number(n)) => self.stats_log = n.map(ms),
             ("mixed_rel", Parsed::Word("0")) => self.mixed_reliability = Wish::Off,
