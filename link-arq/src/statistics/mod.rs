@@ -78,9 +78,16 @@ pub fn statistics() -> Vec<AssociationStats> {
 pub fn repairs_sent() -> u64 {
     /// Who is about to end is in neither sum for a moment.
     static HIGHEST: AtomicU64 = AtomicU64::new(0);
-    let alive: u64 = statistics().iter().map(|association| repairs(&association.stats)).sum();
-    let sum = REPAIRS_OF_ENDED.load(Ordering::Relaxed) + alive;
+    let sum = with_ended(&REPAIRS_OF_ENDED, || {
+        statistics().iter().map(|association| repairs(&association.stats)).sum()
+    });
     HIGHEST.fetch_max(sum, Ordering::Relaxed).max(sum)
+}
+
+/// Those of the ended come first: one that ends while the others are counted is not counted in both.
+fn with_ended(ended: &AtomicU64, of_alive: impl FnOnce() -> u64) -> u64 {
+    let of_ended = ended.load(Ordering::Acquire);
+    of_ended + of_alive()
 }
 
 fn repairs(stats: &Stats) -> u64 {
@@ -108,4 +115,19 @@ pub(crate) fn register(association: &Arc<Association>) {
     let mut associations = ASSOCIATIONS.lock().unwrap_or_else(PoisonError::into_inner);
     associations.retain(|association| association.strong_count() > 0);
     associations.push(Arc::downgrade(association));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_ends_while_the_others_are_counted_is_counted_once() {
+        let ended = AtomicU64::new(7);
+        let of_alive = || {
+            ended.fetch_add(5, Ordering::Relaxed);
+            5
+        };
+        assert_eq!(with_ended(&ended, of_alive), 7 + 5);
+    }
 }
