@@ -536,3 +536,17 @@ async fn nobody_waits_for_a_driver_that_has_died() {
     let error = connecting.expect("the end is told").unwrap_err();
     assert_eq!(error, ConnectionError::LocallyClosed);
 }
+
+/// Both readers of a session's last word wait for each other's lane.
+#[tokio::test(start_paused = true)]
+async fn who_stops_reading_a_lane_wakes_those_who_wait_for_it() {
+    let Pair { near, far, .. } = pair().await;
+    for read in [lane(1), lane(2)] {
+        timeout(SECOND, far.recv(read)).await.expect_err("nothing was sent");
+    }
+    near.send(lane(2), b"never read").await.unwrap();
+    near.delivered().await;
+    let start = Instant::now();
+    tokio::join!(far.consumed_beside(lane(1)), far.consumed_beside(lane(2)));
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}

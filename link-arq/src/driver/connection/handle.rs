@@ -121,7 +121,8 @@ impl ArqConnection {
     /// The caller reads no more from `lane`: waits until everything that has arrived on the others
     /// that are read is read, for the idle time-out at most.
     pub async fn consumed_beside(&self, lane: LaneId) {
-        lock(&self.0.state).read &= !bit(lane);
+        // Who waits beside another lane waits for this one no more.
+        self.0.with_core(|state, _| state.read &= !bit(lane));
         let consumed = self.progress(|state| state.readable & state.read == 0);
         let _ = tokio::time::timeout(self.0.idle_timeout, consumed).await;
     }
