@@ -12,7 +12,7 @@ mod preset;
 use std::{collections::BTreeMap, net::SocketAddr, path::Path, time::Duration};
 
 use arq_proto::ConfigBuilder;
-use serde::Deserialize;
+use serde::{de::IgnoredAny, Deserialize};
 use zenoh_config::Config as ZenohConfig;
 use zenoh_link_commons::ConfigurationInspector;
 use zenoh_protocol::core::EndPoint;
@@ -150,8 +150,11 @@ impl Layer {
         if values.contains_key("config") {
             return Err(failed("a file cannot name another".to_owned()));
         }
-        let pairs = values.iter().map(|(key, value)| (key.as_str(), value.to_text()));
-        Self::from_pairs(pairs).map_err(|e| failed(e.to_string()))
+        let parsed = values.iter().map(|(name, value)| -> Result<_, ConfigError> {
+            let key = Key::find(name, Section::Config)?;
+            Ok((key.name, value.parse(key)?))
+        });
+        parsed.collect::<Result<_, _>>().map(Self).map_err(|e| failed(e.to_string()))
     }
 
     fn text(&self, key: &str) -> Option<&str> {
@@ -169,21 +172,31 @@ impl Layer {
     }
 }
 
-/// A value in a JSON5 file. Which one a key takes is the table's to say.
+/// A value in a JSON5 file: anything, so that the key can say what it should have been.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Scalar {
     Bool(bool),
-    Number(u64),
+    Whole(u64),
+    /// Below zero, with a fraction or an exponent.
+    Number(f64),
     Text(String),
+    /// No key takes one.
+    Null,
+    /// A list or an object: no key takes one of these either.
+    Nested(IgnoredAny),
 }
 
 impl Scalar {
-    fn to_text(&self) -> String {
+    /// As a locator would say it.
+    fn parse(&self, key: &Key) -> Result<keys::Parsed, ConfigError> {
         match self {
-            Self::Bool(value) => value.to_string(),
-            Self::Number(value) => value.to_string(),
-            Self::Text(value) => value.clone(),
+            Self::Bool(value) => key.parse(&value.to_string()),
+            Self::Whole(value) => key.parse(&value.to_string()),
+            Self::Number(value) => key.parse(&value.to_string()),
+            Self::Text(value) => key.parse(value),
+            Self::Null => Err(key.bad("null")),
+            Self::Nested(IgnoredAny) => Err(key.bad("a list or an object")),
         }
     }
 }

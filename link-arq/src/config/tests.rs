@@ -203,6 +203,31 @@ fn a_bad_file_is_an_error_that_names_it() {
 }
 
 #[test]
+fn a_bad_value_in_a_file_is_an_error_that_says_what_is_expected() {
+    for (number, (pair, text)) in [
+        ("mtu: -1", "`mtu=-1` is not valid: expected 576..=65507 bytes, or auto"),
+        ("mtu: 1200.5", "`mtu=1200.5` is not valid: expected 576..=65507 bytes, or auto"),
+        ("linger_ms: true", "`linger_ms=true` is not valid: expected 0..=86400000 ms"),
+        ("max_rate: 1e15", "`max_rate=1000000000000000` is not valid: expected 8000..="),
+        ("cc: 1", "`cc=1` is not valid: expected bbr, cubic, aimd, constant"),
+        ("deadline_ms: null", "`deadline_ms=null` is not valid: expected 1..=3600000 ms, or none"),
+        ("iface: null", "`iface=null` is not valid: expected a network interface"),
+        ("iface: ['lo']", "`iface=a list or an object` is not valid: expected a network"),
+        ("mtu: { auto: 1 }", "`mtu=a list or an object` is not valid: expected 576..=65507"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = file(&format!("value-{number}"), &format!("{{ {pair} }}"));
+        let got = error(&format!("arq/localhost:7447#config={path}"));
+        assert!(got.contains(&path) && got.contains(text), "{pair}: {got}");
+    }
+    let path = file("exponent", "{ max_rate: 1e9 }");
+    let link = parse(&format!("arq/localhost:7447#config={path}")).unwrap();
+    assert_eq!(link.protocol.max_rate_bps, Some(1_000_000_000));
+}
+
+#[test]
 fn every_preset_is_valid_and_different() {
     let by_default = parse("arq/localhost:7447").unwrap();
     let preset = KEYS.iter().find(|key| key.name == "preset").unwrap();
