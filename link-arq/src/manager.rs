@@ -112,6 +112,10 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
     async fn new_listener(&self, endpoint: EndPoint) -> ZResult<Locator> {
         let failed = |error| zerror!("cannot listen on {endpoint}: {error}");
         let config = LinkConfig::parse(&endpoint).map_err(|error| failed(error.to_string()))?;
+        if config.bind.is_some() {
+            let reason = "`bind` is the local address of a link that connects, not of a listener";
+            return Err(failed(reason.to_owned()).into());
+        }
         metrics::switch_on(&config).map_err(|error| failed(error.to_string()))?;
         let addresses = unicast_addresses(&endpoint).await?;
         let socket = bind_first(&addresses, &config).map_err(failed)?;

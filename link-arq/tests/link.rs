@@ -358,6 +358,15 @@ async fn ipv6_and_a_local_address_to_connect_from() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_has_no_other_local_address() {
+    let side = side();
+    let listen = endpoint("arq/127.0.0.1:0#bind=127.0.0.3:0");
+    let text = side.manager.new_listener(listen).await.unwrap_err().to_string();
+    assert!(text.contains("`bind`") && text.contains("cannot listen on arq/127.0.0.1:0"), "{text}");
+    assert!(side.manager.get_listeners().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bad_locator_is_an_error_on_both_sides() {
     let side = side();
     let bad = endpoint("arq/127.0.0.1:0#mtu=1");
