@@ -130,13 +130,8 @@ fn right(column: &str, text: &str) -> Cell<'static> {
 
 fn draw_detail(frame: &mut Frame, area: Rect, row: &Row) {
     let link = &row.link;
-    let title = format!(
-        " link {}: {} -> {}, open for {} ",
-        link.id,
-        link.src,
-        link.dst,
-        Time(Duration::from_secs_f64(link.age.max(0.0)))
-    );
+    let title =
+        format!(" link {}: {} -> {}, open for {} ", link.id, link.src, link.dst, time(link.age));
     let block = Block::bordered().title(title);
     let inside = block.inner(area);
     frame.render_widget(block, area);
@@ -302,6 +297,16 @@ mod tests {
     fn a_process_without_links_is_no_empty_screen() {
         let text = screen(80, 24, &history(0, 2), None).join("\n");
         assert!(text.contains("no arq/ links at the moment"), "{text}");
+    }
+
+    #[test]
+    fn a_figure_that_no_link_has_is_drawn() {
+        for age in [1e300, f64::INFINITY, f64::NAN, -1.0] {
+            let mut history = History::new(vec![Link { age, ..link(1, 0.0) }], Order::Sent);
+            history.look(vec![Link { age, ..link(1, 0.0) }]);
+            let text = screen(130, 24, &history, None).join("\n");
+            assert!(text.contains("open for 0 ms"), "{age}: {text}");
+        }
     }
 
     #[test]
