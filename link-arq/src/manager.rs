@@ -98,7 +98,8 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
         let config = LinkConfig::parse(&endpoint).map_err(|error| failed(error.to_string()))?;
         metrics::switch_on(&config).map_err(|error| failed(error.to_string()))?;
         let config = Arc::new(config);
-        let addresses = unicast_addresses(&endpoint).await?;
+        let addresses = unicast_addresses(&endpoint).await;
+        let addresses = addresses.map_err(|error| failed(error.to_string()))?;
         let (connection, src) = connect_first(addresses, &config).await.map_err(failed)?;
         let agreed = terms::agree(&config, &connection.peer_app_params());
         let terms = agreed.map_err(|reason| {
@@ -117,7 +118,8 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
             return Err(failed(reason.to_owned()).into());
         }
         metrics::switch_on(&config).map_err(|error| failed(error.to_string()))?;
-        let addresses = unicast_addresses(&endpoint).await?;
+        let addresses = unicast_addresses(&endpoint).await;
+        let addresses = addresses.map_err(|error| failed(error.to_string()))?;
         let socket = bind_first(&addresses, &config).map_err(failed)?;
         let local = socket.local_addr();
         let bound = EndPoint::new(
@@ -135,13 +137,15 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
 
     async fn del_listener(&self, endpoint: &EndPoint) -> ZResult<()> {
         let mut errors = Vec::new();
-        for address in unicast_addresses(endpoint).await? {
+        let failed = |error| zerror!("cannot delete the listener {endpoint}: {error}");
+        let addresses = unicast_addresses(endpoint).await;
+        for address in addresses.map_err(|error| failed(error.to_string()))? {
             match self.listeners.del_listener(address).await {
                 Ok(()) => return Ok(()),
                 Err(error) => errors.push(error.to_string()),
             }
         }
-        bail!("cannot delete the listener {endpoint}: {}", errors.join("; "))
+        Err(failed(errors.join("; ")).into())
     }
 
     async fn get_listeners(&self) -> Vec<EndPoint> {

@@ -358,6 +358,20 @@ async fn ipv6_and_a_local_address_to_connect_from() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_that_leads_nowhere_is_an_error_that_names_the_endpoint() {
+    let side = side();
+    let portless = endpoint("arq/127.0.0.1");
+    for (error, what) in [
+        (side.manager.new_listener(portless.clone()).await.unwrap_err(), "listen on"),
+        (side.manager.new_link(portless.clone()).await.map(drop).unwrap_err(), "connect to"),
+        (side.manager.del_listener(&portless).await.unwrap_err(), "delete the listener"),
+    ] {
+        let text = error.to_string();
+        assert!(text.contains(&format!("cannot {what} arq/127.0.0.1:")), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_listener_has_no_other_local_address() {
     let side = side();
     let listen = endpoint("arq/127.0.0.1:0#bind=127.0.0.3:0");
