@@ -11,7 +11,7 @@ mod http;
 mod text;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     sync::{LazyLock, Mutex, PoisonError},
@@ -69,7 +69,7 @@ pub fn serve(address: SocketAddr) -> io::Result<SocketAddr> {
 pub(crate) fn switch_on(config: &LinkConfig) -> Result<(), MetricsError> {
     if let Some(asked) = std::env::var_os(VARIABLE).filter(|asked| !asked.is_empty()) {
         if let Err(error) = serve_variable(&asked.to_string_lossy()) {
-            tracing::warn!("{error}");
+            warn_once(error.to_string());
         }
     }
     let Some(address) = config.metrics else { return Ok(()) };
@@ -77,6 +77,16 @@ pub(crate) fn switch_on(config: &LinkConfig) -> Result<(), MetricsError> {
         setting: format!("metrics={address}"),
         reason: reason(&error),
     })
+}
+
+/// zenoh tries to connect again and again, and each attempt asks.
+fn warn_once(text: String) {
+    static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut warned = WARNED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !warned.contains(&text) {
+        tracing::warn!("{text}");
+        warned.insert(text);
+    }
 }
 
 fn serve_variable(asked: &str) -> Result<(), MetricsError> {
