@@ -7,7 +7,7 @@ use std::{
     fmt, io,
     net::{IpAddr, SocketAddr},
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use arq_proto::{
@@ -27,6 +27,9 @@ use crate::socket::{
     udp::{SocketOptions, UdpDatagramSocket},
     DatagramSocket, Received, Segments,
 };
+
+/// Refused peers try again and again: one line tells of all of them for so long.
+const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A socket that connects to peers and accepts them. Dropping it ends the accepting; the socket
 /// and its connections live on until the last of those has ended.
@@ -84,12 +87,14 @@ impl ArqEndpoint {
         getrandom::fill(&mut seed).map_err(io::Error::other)?;
         let (offer, accepted) = mpsc::unbounded_channel();
         let accept = config.accept.clone().unwrap_or_default();
+        let refusals = Refusals { limit: config.max_connections, ..Refusals::default() };
         let shared = Arc::new(Shared {
             socket,
             registry: Mutex::new(Registry {
                 core: Endpoint::new(config, seed, now()),
                 connections: BTreeMap::new(),
                 unanswerable: 0,
+                refusals,
                 offer: Some(offer),
                 accept,
             }),
@@ -191,10 +196,44 @@ struct Registry {
     connections: BTreeMap<ConnectionHandle, Arc<Inner>>,
     /// Datagrams dropped for where they came from or went to.
     unanswerable: u64,
+    refusals: Refusals,
     /// Where accepted connections go; `None` once nobody wants them, or the driver has stopped.
     offer: Option<mpsc::UnboundedSender<ArqConnection>>,
     /// The configuration of accepted connections.
     accept: Config,
+}
+
+impl Registry {
+    /// Who is turned away for want of room hears it; the operator should, too.
+    fn warn_of_refusals(&mut self) {
+        let refused = self.core.stats().refused;
+        let connections = self.connections.len();
+        if self.refusals.is_news(now(), refused, connections) {
+            tracing::warn!(connections, refused, "a peer was refused: there are as many as may be");
+        }
+    }
+}
+
+/// Peers that were refused because there are as many connections as there may be.
+#[derive(Debug, Default)]
+struct Refusals {
+    limit: usize,
+    /// Handshakes refused so far, for this reason or another.
+    refused: u64,
+    warned_at: Option<Instant>,
+}
+
+impl Refusals {
+    /// Whether to warn of the latest refusal: the first time, then as often as [`WARN_INTERVAL`] allows.
+    fn is_news(&mut self, now: Instant, refused: u64, connections: usize) -> bool {
+        let is_refusal = std::mem::replace(&mut self.refused, refused) != refused;
+        let is_due = self.warned_at.is_none_or(|at| now >= at + WARN_INTERVAL);
+        let is_news = is_refusal && connections >= self.limit && is_due;
+        if is_news {
+            self.warned_at = Some(now);
+        }
+        is_news
+    }
 }
 
 /// Connections that have more to send.
@@ -305,7 +344,10 @@ impl Shared {
                     let replaced = replaced.and_then(|old| registry.connections.get(&old).cloned());
                     sorted.replaced.extend(replaced.map(|old| (old, received.from)));
                 }
-                Routed::Reply => self.reply(&received, &reply),
+                Routed::Reply => {
+                    self.reply(&received, &reply);
+                    registry.warn_of_refusals();
+                }
                 Routed::Dropped => tracing::trace!(from = %received.from, "dropped a datagram"),
             }
         }
@@ -363,5 +405,29 @@ impl<'a> Sorted<'a> {
     /// The datagrams of one connection, in order of arrival.
     pub(super) fn of(&self, slot: usize) -> impl Iterator<Item = Received<'a>> + '_ {
         self.datagrams.iter().filter(move |(at, _)| *at == slot).map(|(_, received)| *received)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_endpoint_warns_of_the_first_refusal_and_then_once_a_minute() {
+        let start = Instant::now();
+        let mut refusals = Refusals { limit: 3, ..Refusals::default() };
+        for (seconds, refused, connections, is_news) in [
+            (0, 0, 3, false),
+            // Of another version.
+            (1, 1, 2, false),
+            (2, 2, 3, true),
+            (3, 2, 3, false),
+            (61, 3, 3, false),
+            (62, 3, 3, false),
+            (63, 4, 3, true),
+        ] {
+            let now = start + Duration::from_secs(seconds);
+            assert_eq!(refusals.is_news(now, refused, connections), is_news, "at {seconds} s");
+        }
     }
 }
