@@ -319,7 +319,8 @@ pub const KEYS: &[Key] = &[
         "rx_window",
         number("bytes", MIN_WINDOW_BYTES, GIB),
         "16777216",
-        "receive credit of all priorities: the memory that a peer can occupy",
+        "receive credit of all priorities of a link; its peer can occupy as much again with best-effort \
+         messages",
     ),
     config(
         "queue_bytes",
