@@ -166,11 +166,23 @@ mod tests {
 
     #[test]
     fn every_figure_is_in_the_text_even_without_links() {
+        fn names<S>(figures: &[Figure<S>]) -> Vec<String> {
+            figures.iter().map(Figure::exported_name).collect()
+        }
         let (none, one) = (render(Vec::new()), render(vec![link(1)]));
         assert!(none.contains("\narq_links 0.0\n"), "{none}");
-        for figure in FIGURES {
-            let name = figure.exported_name();
+        let links = [names(FIGURES), names(LANE_FIGURES)].concat();
+        let process = names(PROCESS_FIGURES);
+        for name in links.iter().chain(&process) {
+            // A type is that of a family, whose name does not say that it only grows.
+            let family = name.strip_suffix("_total").unwrap_or(name);
+            assert!(none.contains(&format!("\n# TYPE {family} ")), "{name}\n{none}");
+        }
+        for name in links {
             assert!(one.contains(&format!("\n{name}{{")), "{name}\n{one}");
+        }
+        for name in process {
+            assert!(none.contains(&format!("\n{name} ")), "{name}\n{none}");
         }
     }
 }
