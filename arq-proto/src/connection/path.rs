@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
 //! The peer's address may change (NAT rebinding, roaming): it is followed once the peer has shown
-//! that it receives there (RFC 9000 §8.2, §9). A spoofed source address gets one small question and
+//! that it receives there (RFC 9000 §8.2, §9). A spoofed source address gets small questions and
 //! nothing else.
 
-use std::{net::SocketAddr, time::Instant};
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
 
 use rand_core::RngCore;
 
@@ -14,8 +17,10 @@ use crate::{
     units::PacketNumber,
 };
 
-/// A question that goes unanswered this often is not asked again.
-const MAX_CHALLENGES: u8 = 5;
+/// A question is repeated this often, then not before something comes from there again.
+const MAX_REPEATS: u8 = 5;
+/// The longest wait between two questions, unless a probe time-out is longer.
+const MAX_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes sent to an address that has not answered, per byte received from it (RFC 9000 §8.1).
 const MAX_AMPLIFICATION: u64 = 3;
 
@@ -26,7 +31,9 @@ pub(super) struct PathProbe {
     token: u64,
     received_bytes: u64,
     sent_bytes: u64,
-    challenges: u8,
+    repeats: u8,
+    /// The next wait for an answer.
+    interval: Duration,
     due: bool,
 }
 
@@ -54,22 +61,35 @@ impl Connection {
         if from == self.remote {
             return;
         }
+        let newest = number >= self.acks.expected();
         if let Some(probe) = self.path_probe.as_mut().filter(|probe| probe.address == from) {
             probe.received_bytes += bytes as u64;
-            return;
+            // Asked in vain, and still sending from there: the answer may have been lost, or be under way.
+            if newest && !self.timers.is_set(TimerKind::Path) {
+                probe.repeats = 0;
+                self.ask_path(now);
+            }
+        } else if newest {
+            self.path_probe = Some(PathProbe {
+                address: from,
+                token: self.rng.next_u64(),
+                received_bytes: bytes as u64,
+                sent_bytes: 0,
+                repeats: 0,
+                interval: self.recovery.pto_base(),
+                due: true,
+            });
+            self.ask_path(now);
         }
-        if number < self.acks.expected() {
-            return;
-        }
-        self.path_probe = Some(PathProbe {
-            address: from,
-            token: self.rng.next_u64(),
-            received_bytes: bytes as u64,
-            sent_bytes: 0,
-            challenges: 0,
-            due: true,
-        });
-        self.timers.set(TimerKind::Path, Some(now + self.recovery.pto_base()));
+    }
+
+    /// Asks, and waits for the answer: twice as long each time. Only the path in use is measured, and the
+    /// new one may be slower by any factor (RFC 9000 §8.2.4).
+    fn ask_path(&mut self, now: Instant) {
+        let Some(probe) = &mut self.path_probe else { return };
+        probe.due = true;
+        self.timers.set(TimerKind::Path, Some(now + probe.interval));
+        probe.interval = (probe.interval * 2).min(MAX_INTERVAL).max(probe.interval);
     }
 
     pub(super) fn on_path_response(&mut self, from: SocketAddr, token: u64) {
@@ -91,13 +111,11 @@ impl Connection {
 
     pub(super) fn on_path_timer(&mut self, now: Instant) {
         let Some(probe) = &mut self.path_probe else { return };
-        if probe.challenges >= MAX_CHALLENGES {
-            self.path_probe = None;
-            return;
+        // The token stays good: its answer may take longer than all that.
+        if probe.repeats < MAX_REPEATS {
+            probe.repeats += 1;
+            self.ask_path(now);
         }
-        probe.challenges += 1;
-        probe.due = true;
-        self.timers.set(TimerKind::Path, Some(now + self.recovery.pto_base()));
     }
 
     /// The peer asks whether we receive at the address that it used. Answered there only as far as

@@ -4,7 +4,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use arq_sim::{Datagram, Flow, Forged, Pair, Scenario, Verdict};
+use arq_sim::{Datagram, Flow, Forged, Pair, Scenario, Verdict, WireConfig};
 
 use crate::common::{lossy, seeds, MS, SEC};
 
@@ -32,6 +32,33 @@ fn a_client_that_gets_another_address_keeps_its_connection() {
         });
         assert_eq!(pair.world.accepted(pair.server).len(), 1, "the same connection");
         assert_eq!(pair.server_side().connection().remote(), address(3));
+    }
+}
+
+/// From a cable to a radio: all that is known of round trips is shorter than one of the new path.
+// ARQ-PTH-2
+#[test]
+fn a_client_that_moves_to_a_much_slower_path_is_followed() {
+    for (seed, round_trip) in [(1, 50 * MS), (2, 300 * MS)] {
+        let cable = WireConfig::with_delay(MS / 4);
+        let mut pair = Pair::new(&Scenario::new(seed).wire(cable).both_send(ticks()));
+        pair.run_to_connected(SEC).unwrap();
+        pair.world.run_for(2 * SEC).unwrap();
+        let (client, server) = (pair.client, pair.server);
+        let radio = WireConfig::with_delay(round_trip / 2);
+        pair.world.lay_wire(client, server, radio.clone());
+        pair.world.lay_wire(server, client, radio);
+        pair.world.rebind(client, address(1));
+        let found = |pair: &Pair| pair.server_side().connection().remote() == address(1);
+        let took = pair.run(10 * SEC, found).unwrap_or_else(|halt| {
+            panic!("{round_trip:?}: {halt}\n{}{}", pair.describe(), pair.world.log().ladder(30))
+        });
+        // There with whatever is sent next, asked, and there again.
+        assert!(took <= round_trip * 3 / 2 + 50 * MS, "{round_trip:?}: {took:?}");
+        pair.run_to_delivery(60 * SEC).unwrap_or_else(|halt| {
+            panic!("{round_trip:?}: {halt}\n{}{}", pair.describe(), pair.world.log().ladder(30))
+        });
+        assert_eq!(pair.world.accepted(pair.server).len(), 1, "the same connection");
     }
 }
 
