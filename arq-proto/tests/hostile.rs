@@ -11,16 +11,19 @@ use std::{cell::RefCell, net::SocketAddr, rc::Rc, time::Duration};
 
 use arq_proto::{
     wire::{
+        cursor::put_varint,
         frame::{ChunkFrame, Frame, RepairFrame, Shape},
         packet::{Hello, Refuse, Reset},
         VERSION,
     },
-    Config, ConfigBuilder, ConnectionError, ConnectionId, LaneId, RefuseReason, Scheme, Violation,
+    Config, ConfigBuilder, ConnectionError, ConnectionId, FecConfig, LaneId, RefuseReason, Scheme,
+    Violation,
 };
 use arq_sim::{
     harness::{FrameOp, Victim},
     hostile, Datagram, Flow, Forged, Pair, Scenario, Verdict,
 };
+use bytes::Bytes;
 use common::{lossy, seeds, MS, SEC};
 use fastrand::Rng;
 
@@ -267,6 +270,34 @@ fn acknowledging_what_was_never_sent_ends_the_connection() {
         victim.connection().close_reason(),
         Some(&ConnectionError::Violation(Violation::AckOfUnsent))
     );
+}
+
+/// A peer that sees what is sent claims that everything up to the newest packet has arrived, at once each time, so that
+/// nothing is ever open. It cannot know which numbers are left out.
+// ARQ-ACK-6, ARQ-NUM-3
+#[test]
+fn acknowledging_everything_unseen_ends_the_connection() {
+    // A packet for each message.
+    let config = ConfigBuilder { fec: FecConfig::Off, ..Config::builder() };
+    let mut victim = Victim::new(config.build().unwrap());
+    let lane = LaneId::all().next().unwrap();
+    let mut messages = 0;
+    while victim.connection().close_reason().is_none() && messages < 200 {
+        let message = Bytes::from_static(b"x");
+        victim.with_connection(|now, conn| conn.send(now, lane, message)).unwrap();
+        messages += 1;
+        victim.sleep(MS);
+        let newest = victim.newest();
+        // Ranges, largest, delay, no further ones, all of the numbers below.
+        let mut everything = vec![0x02];
+        [newest, 0, 0, newest].into_iter().for_each(|value| put_varint(&mut everything, value));
+        victim.frames(&everything);
+    }
+    assert_eq!(
+        victim.connection().close_reason(),
+        Some(&ConnectionError::Violation(Violation::AckOfUnsent))
+    );
+    assert!(messages > 60, "not before the first number was left out: {messages}");
 }
 
 // ARQ-FRM-1, ARQ-MSG-4, ARQ-MSG-5, ARQ-ERR-2

@@ -35,6 +35,8 @@ use crate::{
 
 /// A reset that answers a packet further back than this is out of date.
 const RESET_MEMORY_PACKETS: u64 = 1 << 16;
+/// Numbers left out that are remembered: the distance between them doubles 24 times and then stays.
+const MAX_LEFT_OUT: usize = 64;
 /// Flights at a time whose ends have a time-out of their own.
 const MAX_TAILS: usize = 32;
 
@@ -59,6 +61,8 @@ pub(crate) struct Outcome {
 #[derive(Debug)]
 pub(crate) struct Recovery {
     ledger: SentLedger,
+    /// The numbers left out, the oldest first: the ledger forgets each as soon as the floor passes it.
+    left_out: VecDeque<u64>,
     pub(crate) rtt: RttEstimator,
     sleeps: Sleeps,
     detector: LossDetector,
@@ -101,6 +105,7 @@ impl Recovery {
         let max_rate = config.max_rate_bps.map(|bits| bits / 8);
         Self {
             ledger: SentLedger::default(),
+            left_out: VecDeque::new(),
             rtt: RttEstimator::default(),
             sleeps: Sleeps::default(),
             detector: LossDetector::new(config.timer_granularity),
@@ -153,6 +158,11 @@ impl Recovery {
     /// Leaves a number out, so that a peer that acknowledges what it never saw gives itself away
     /// (RFC 9000 §21.4).
     pub(crate) fn skip_number(&mut self, now: Instant) {
+        if self.left_out.len() == MAX_LEFT_OUT {
+            self.left_out.pop_front();
+        }
+        let number = self.next_number();
+        self.left_out.push_back(number.0);
         self.ledger.push(SentPacket {
             sent_at: now,
             bytes: 0,
@@ -269,14 +279,15 @@ impl Recovery {
         ack: &Ack,
         out: &mut Outcome,
     ) -> Result<(), Violation> {
-        if ack.largest() >= self.next_number() {
+        let made_up = ack.ranges.iter().any(|&(start, end)| self.has_left_out(start, end));
+        if made_up || ack.largest() >= self.next_number() {
             return Err(Violation::AckOfUnsent);
         }
         let in_flight_before = self.ledger.in_flight_bytes();
         let mut newly = NewlyAcked::default();
         for &(start, end) in ack.ranges.iter().rev() {
             for number in start.max(self.ledger.base().0)..=end {
-                self.acknowledge(now, number, &mut newly, out)?;
+                self.acknowledge(now, number, &mut newly, out);
             }
         }
         self.largest_acked = self.largest_acked.max(Some(ack.largest()));
@@ -311,6 +322,13 @@ impl Recovery {
         Ok(())
     }
 
+    /// Whether a number from `start` to `end` was left out. A receiver names what has arrived, so an honest one
+    /// names none, however old its acknowledgement is.
+    fn has_left_out(&self, start: u64, end: u64) -> bool {
+        let first = self.left_out.partition_point(|&number| number < start);
+        self.left_out.get(first).is_some_and(|&number| number <= end)
+    }
+
     /// Takes the round-trip sample of a packet.
     fn take_rtt(&mut self, now: Instant, sent_at: Instant, delay_us: u64) -> RttSample {
         let delay = Duration::from_micros(delay_us.min(1_000_000));
@@ -325,17 +343,14 @@ impl Recovery {
         number: u64,
         newly: &mut NewlyAcked,
         out: &mut Outcome,
-    ) -> Result<(), Violation> {
-        let Some(before) = self.ledger.get(number).map(|packet| packet.fate) else {
-            return Ok(());
-        };
+    ) {
+        let Some(before) = self.ledger.get(number).map(|packet| packet.fate) else { return };
         match before {
-            Fate::Acked | Fate::NotEliciting => return Ok(()),
-            Fate::Skipped => return Err(Violation::AckOfUnsent),
+            Fate::Acked | Fate::NotEliciting | Fate::Skipped => return,
             Fate::InFlight | Fate::Lost(..) => {}
         }
         self.ledger.set_fate(number, Fate::Acked);
-        let Some(packet) = self.ledger.get(number) else { return Ok(()) };
+        let Some(packet) = self.ledger.get(number) else { return };
         out.acked.extend_from_slice(&packet.contents);
         let (sent_at, bytes, app_limited) =
             (packet.sent_at, u64::from(packet.bytes), packet.app_limited);
@@ -348,7 +363,6 @@ impl Recovery {
             newly.packets += 1;
         }
         newly.largest = Some((PacketNumber(number), sent_at, app_limited));
-        Ok(())
     }
 
     fn on_spurious_loss(&mut self, lost: &LossSample) {
