@@ -61,6 +61,11 @@ pub(crate) struct SentPacket {
 const LOST_MEMORY: Duration = Duration::from_secs(3);
 /// Packets remembered beside those of interest, and acknowledgements among those.
 const MAX_REMEMBERED: u64 = 4_096;
+/// The peer decides when it answers, and until then may have every packet of its own acknowledged at once. So no
+/// more packets than these lie above the floor, beside those of so many of the largest flights since the last pause:
+/// a packet that was lost holds the floor for about three round trips.
+const MAX_OPEN: u64 = 16_384;
+const OPEN_FLIGHTS: u64 = 4;
 /// No more than a few pings and acknowledgements are remembered in a pause.
 const PAUSE_PACKETS: usize = 8;
 
@@ -75,7 +80,8 @@ pub(crate) struct SentLedger {
     first_in_flight: u64,
     in_flight_packets: u64,
     in_flight_bytes: u64,
-    /// Most packets remembered at once since the last pause.
+    /// Most packets in flight at once since the last pause, and most remembered.
+    most_in_flight: u64,
     most: usize,
 }
 
@@ -110,6 +116,7 @@ impl SentLedger {
                 self.first_in_flight = self.next_number().0;
             }
             self.in_flight_packets += 1;
+            self.most_in_flight = self.most_in_flight.max(self.in_flight_packets);
             self.in_flight_bytes += u64::from(packet.bytes);
         }
         self.packets.push_back(packet);
@@ -151,6 +158,17 @@ impl SentLedger {
             .filter(|(_, packet)| packet.fate == Fate::InFlight)
     }
 
+    /// Packets from the floor on.
+    fn open_packets(&self) -> u64 {
+        self.next_number().0 - self.floor
+    }
+
+    /// Whether so many packets lie above the floor that it cannot wait any longer: nor for a packet in flight,
+    /// which must be given up for that.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.open_packets() > MAX_OPEN + OPEN_FLIGHTS * self.most_in_flight
+    }
+
     /// Raises the floor past packets whose fate is known or was decided before
     /// `settled_before`, and forgets the oldest ones below it. Tells `on_settled`, in the order of
     /// sending, its number, how long each packet was and whether it was lost for good.
@@ -167,10 +185,12 @@ impl SentLedger {
                 // What lies below the floor is dropped on arrival: an acknowledgement that was
                 // overtaken should not be.
                 Fate::NotEliciting => {
-                    let crowded = self.next_number().0 - self.floor > MAX_REMEMBERED;
-                    crowded || settled_before.is_some_and(|limit| packet.sent_at < limit)
+                    let many = self.open_packets() > MAX_REMEMBERED;
+                    many || settled_before.is_some_and(|limit| packet.sent_at < limit)
                 }
-                Fate::Lost(at, _) => settled_before.is_some_and(|limit| at < limit),
+                Fate::Lost(at, _) => {
+                    self.is_crowded() || settled_before.is_some_and(|limit| at < limit)
+                }
                 Fate::InFlight => false,
             };
             if !settled {
@@ -208,6 +228,7 @@ impl SentLedger {
             self.packets.shrink_to(2 * most);
         }
         self.most = 0;
+        self.most_in_flight = self.in_flight_packets;
     }
 
     /// Forgets everything: nothing that was sent matters any more.
@@ -218,6 +239,7 @@ impl SentLedger {
         self.first_in_flight = self.base;
         self.in_flight_packets = 0;
         self.in_flight_bytes = 0;
+        self.most_in_flight = 0;
     }
 }
 
@@ -244,6 +266,33 @@ mod tests {
         assert_eq!(flight(3_000), large, "used again");
         assert!(flight(1) <= 4 * PAUSE_PACKETS, "a ping needs no more");
         assert!(flight(4_000) >= 4_000);
+    }
+
+    // ARQ-ACK-8, ARQ-ERR-3
+    #[test]
+    fn the_floor_waits_for_a_packet_no_longer_than_there_is_room_for_later_ones() {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let t0 = Instant::now();
+        let mut ledger = SentLedger::default();
+        let push = |ledger: &mut SentLedger, packets: u64, fate| {
+            (0..packets).for_each(|_| ledger.push(packet(t0, fate)));
+            ledger.prune(t0, None, |_, _, _| ());
+        };
+        push(&mut ledger, 1, Fate::InFlight);
+        push(&mut ledger, MAX_OPEN + OPEN_FLIGHTS - 1, Fate::NotEliciting);
+        assert!(!ledger.is_crowded());
+        push(&mut ledger, 1, Fate::NotEliciting);
+        assert!(ledger.is_crowded());
+        assert_eq!(ledger.floor(), PacketNumber(0), "not past what is in flight");
+        ledger.set_fate(0, Fate::Lost(t0, LossCause::Timeout));
+        push(&mut ledger, 0, Fate::NotEliciting);
+        assert!(!ledger.is_crowded() && ledger.packets.len() as u64 <= MAX_REMEMBERED);
+        // Behind a large flight there is room for as many packets as leave while it is repaired.
+        let mut ledger = SentLedger::default();
+        push(&mut ledger, 20_000, Fate::InFlight);
+        (1..20_000).for_each(|number| assert!(ledger.set_fate(number, Fate::Acked).is_some()));
+        push(&mut ledger, 60_000, Fate::NotEliciting);
+        assert!(!ledger.is_crowded());
     }
 
     // ARQ-ACK-8

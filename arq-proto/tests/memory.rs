@@ -16,9 +16,12 @@ use arq_proto::{
         packet::Hello,
         VERSION,
     },
-    Config, ConfigBuilder, ConnectionId, LaneId, Reliability,
+    Config, ConfigBuilder, ConnectionId, LaneId, Reliability, TimerKind,
 };
-use arq_sim::{harness::Victim, hostile};
+use arq_sim::{
+    harness::{FrameOp, Victim},
+    hostile,
+};
 use common::{MS, SEC};
 use peak_alloc::PeakAlloc;
 
@@ -137,6 +140,36 @@ fn silent_peer(victim: &mut Victim) {
     }
 }
 
+/// A peer that acknowledges just before it would be asked again, so that it is given more time for the next answer, and
+/// meanwhile has each packet of its own acknowledged at once.
+fn late_answers(victim: &mut Victim) {
+    let lane = lanes(Reliability::Reliable).next().unwrap();
+    let message = bytes::Bytes::from_static(&[0; 100]);
+    let mut unanswered = 0;
+    for _ in 0..250_000 {
+        let stats = victim.connection().stats();
+        if stats.in_flight_bytes == 0 {
+            if stats.send_buffer_bytes == 0 {
+                victim.with_connection(|now, conn| conn.send(now, lane, message.clone())).unwrap();
+            }
+            // The pacer lets it go: not while it has acknowledgements to pay for.
+            victim.sleep(MS);
+            unanswered = victim.newest();
+            continue;
+        }
+        victim.frames(&[1]);
+        victim.sleep(PACE);
+        let (now, connection) = victim.parts();
+        let probe = connection.poll_timeout().filter(|&(_, kind)| kind == TimerKind::Pto);
+        if probe.is_some_and(|(at, _)| at <= now + 2 * PACE) {
+            let mut answer = Vec::new();
+            FrameOp::AckRanges { below: 0, delay: 0, ranges: Vec::new() }
+                .encode(unanswered, &mut answer);
+            victim.frames(&answer);
+        }
+    }
+}
+
 fn path_questions(victim: &mut Victim) {
     for n in 0..20_000_u64 {
         let mut frames = Vec::new();
@@ -164,13 +197,15 @@ fn memory_is_bounded_whatever_the_peer_does() {
     let config = config();
     let received = config.connection_window_bytes as usize + 8 * config.lane_window_bytes as usize;
     let queued = 16 * (config.queue_bytes as usize + 65_535);
-    let attacks: [(&str, Attack, usize); 7] = [
+    let attacks: [(&str, Attack, usize); 8] = [
         ("unfinished messages", unfinished_messages, received + MIB),
         ("repair symbols without end", repair_symbols_without_end, received + MIB),
         ("scattered messages", scattered_messages, received + MIB),
         ("gaps without end", gaps_without_end, MIB),
         // What is queued, and the ledger of what is in flight.
         ("a peer that acknowledges nothing", silent_peer, queued + 2 * MIB),
+        // The ledger again, of as many packets as it may have.
+        ("answers as late as may be", late_answers, 8 * MIB),
         // The harness itself remembers each address.
         ("path questions", path_questions, 4 * MIB),
         ("a flood of HELLOs", hellos, 4 * MIB),

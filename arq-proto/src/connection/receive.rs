@@ -68,6 +68,10 @@ impl Connection {
                 self.counters.datagrams_dropped += 1;
             }
         }
+        // What arrives may have to be acknowledged, packet by packet.
+        if self.recovery.give_up_oldest(now, &mut self.outcome) {
+            self.settle(now);
+        }
         self.spare.age(now);
         self.rearm(now);
     }

@@ -474,6 +474,23 @@ impl Recovery {
         }
     }
 
+    /// The peer does not decide how much is remembered until it answers: beyond that, what is oldest counts as lost.
+    /// Returns whether anything was given up.
+    pub(crate) fn give_up_oldest(&mut self, now: Instant, out: &mut Outcome) -> bool {
+        if !self.ledger.is_crowded() {
+            return false;
+        }
+        self.prune(now);
+        let mut given_up = false;
+        while self.ledger.is_crowded() {
+            // The floor has passed all but what is in flight.
+            self.declare_lost(now, &[self.ledger.floor().0], LossCause::Timeout, out);
+            self.prune(now);
+            given_up = true;
+        }
+        given_up
+    }
+
     fn prune(&mut self, now: Instant) {
         // An acknowledgement later than this is not waited for.
         let settled_before = now.checked_sub(self.rtt.conservative() * 2);
