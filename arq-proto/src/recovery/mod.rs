@@ -367,6 +367,9 @@ impl Recovery {
 
     fn on_spurious_loss(&mut self, lost: &LossSample) {
         self.packets_spuriously_lost += 1;
+        if lost.largest < self.path_from {
+            return;
+        }
         let largest_acked = self.largest_acked.unwrap_or_default();
         let distance = largest_acked.0.saturating_sub(lost.largest.0);
         // What nothing overtook was late with all the others: a longer delay, no reordering.
@@ -375,9 +378,7 @@ impl Recovery {
             let late = lost.now.saturating_duration_since(lost.sent_at + read_late);
             self.detector.on_spurious_loss(distance, late.saturating_sub(self.rtt.conservative()));
         }
-        if lost.largest >= self.path_from {
-            self.controller.on_spurious_loss(lost);
-        }
+        self.controller.on_spurious_loss(lost);
     }
 
     /// Declares lost what the detector finds lost, and notes when to look again.
@@ -583,7 +584,9 @@ impl Recovery {
     pub(crate) fn on_path_change(&mut self) {
         self.path_from = self.next_number();
         self.rtt.reset();
+        self.detector = LossDetector::new(self.granularity);
         self.loss = LossEstimator::default();
+        self.settled.clear();
         self.controller.on_path_change();
         self.pto_count = 0;
         self.tails.clear();
@@ -621,4 +624,50 @@ struct NewlyAcked {
     bytes: u64,
     packets: u64,
     largest: Option<(PacketNumber, Instant, bool)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use smallvec::smallvec;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// A flight of which the last packet arrives first, so that others are given up for lost.
+    fn overtaken_flight(recovery: &mut Recovery, sent_at: Instant, packets: u32) {
+        (0..packets).for_each(|_| recovery.on_sent(sent_at, 1_000, true, Contents::new()));
+        let last = recovery.next_number().0 - 1;
+        acknowledge(recovery, sent_at + 20 * MS, last);
+    }
+
+    /// Acknowledges from `start` to the newest.
+    fn acknowledge(recovery: &mut Recovery, now: Instant, start: u64) {
+        let end = recovery.next_number().0 - 1;
+        let ack = Ack { delay_us: 0, ranges: smallvec![(start, end)] };
+        recovery.on_ack(now, &ack, &mut Outcome::default()).unwrap();
+    }
+
+    // ARQ-PTH-4
+    #[test]
+    fn what_an_earlier_path_did_to_packets_says_nothing_about_this_one() {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let t0 = Instant::now();
+        let mut recovery = Recovery::new(&Config::default(), 1_200, t0);
+        let fresh = recovery.detector;
+        overtaken_flight(&mut recovery, t0, 10);
+        acknowledge(&mut recovery, t0 + 30 * MS, 0);
+        assert!(recovery.packets_spuriously_lost > 0 && !recovery.settled.is_empty());
+        assert_ne!(recovery.detector, fresh, "the path reorders");
+
+        // Longer than what the path was seen to reorder.
+        overtaken_flight(&mut recovery, t0 + 40 * MS, 30);
+        recovery.on_path_change();
+        let known = recovery.packets_spuriously_lost;
+        assert_eq!((recovery.detector, recovery.settled.len()), (fresh, 0));
+        // What was still under way tells of the path that it took.
+        acknowledge(&mut recovery, t0 + 70 * MS, 10);
+        assert!(recovery.packets_spuriously_lost > known);
+        assert_eq!((recovery.detector, recovery.settled.len()), (fresh, 0));
+    }
 }
