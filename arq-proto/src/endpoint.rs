@@ -32,6 +32,7 @@ use crate::{
 /// A cookie is good for this long: an unlucky first packet may take many tries. The ids of closed
 /// connections are remembered as long, so that a late packet cannot bring one back.
 const COOKIE_LIFETIME: Duration = Duration::from_secs(60);
+/// When there are more of them, the cookies of those that are forgotten are refused, with all others of their age.
 const MAX_REMEMBERED_IDS: usize = 4_096;
 /// Resets sent in a second: enough after a restart, useless for a flood.
 const RESETS_PER_SECOND: u32 = 100;
@@ -102,6 +103,8 @@ pub struct Endpoint {
     /// Accepted connections by the peer's address at that time, with the peer's instance.
     by_peer: BTreeMap<SocketAddr, (ConnectionHandle, u64)>,
     closed: VecDeque<(Instant, ConnectionId)>,
+    /// Cookies issued before this time are refused.
+    cookies_from_us: u64,
     resets: ResetBudget,
     stats: EndpointStats,
 }
@@ -126,6 +129,7 @@ impl Endpoint {
             by_remote_cid: BTreeMap::new(),
             by_peer: BTreeMap::new(),
             closed: VecDeque::new(),
+            cookies_from_us: 0,
             resets: ResetBudget { left: RESETS_PER_SECOND, since: now },
             stats: EndpointStats::default(),
         }
@@ -170,8 +174,12 @@ impl Endpoint {
                 self.by_peer.remove(&peer);
             }
         }
+        self.forget_closed(self.now);
         if self.closed.len() >= MAX_REMEMBERED_IDS {
-            self.closed.pop_front();
+            if let Some((ended_at, _)) = self.closed.pop_front() {
+                // The cookie that it began with is older than its end.
+                self.cookies_from_us = self.micros(ended_at).saturating_add(1);
+            }
         }
         self.closed.push_back((self.now, known.local_cid));
     }
@@ -377,6 +385,7 @@ impl Endpoint {
         let valid = differs == 0
             && reader.is_empty()
             && age <= COOKIE_LIFETIME
+            && issued_us >= self.cookies_from_us
             && cookie.version == VERSION;
         valid.then_some((instance, age))
     }

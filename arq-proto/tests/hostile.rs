@@ -7,7 +7,12 @@
 
 mod common;
 
-use std::{cell::RefCell, net::SocketAddr, rc::Rc, time::Duration};
+use std::{
+    cell::RefCell,
+    net::SocketAddr,
+    rc::Rc,
+    time::{Duration, Instant},
+};
 
 use arq_proto::{
     wire::{
@@ -16,12 +21,12 @@ use arq_proto::{
         packet::{Hello, Refuse, Reset},
         VERSION,
     },
-    Config, ConfigBuilder, ConnectionError, ConnectionId, FecConfig, LaneId, RefuseReason, Scheme,
-    Violation,
+    Config, ConfigBuilder, ConnectionError, ConnectionHandle, ConnectionId, Endpoint,
+    EndpointConfig, FecConfig, LaneId, RefuseReason, Routed, Scheme, Violation,
 };
 use arq_sim::{
     harness::{FrameOp, Victim},
-    hostile, Datagram, Flow, Forged, Pair, Scenario, Verdict,
+    hostile, Clock, Datagram, Flow, Forged, Pair, Scenario, Verdict,
 };
 use bytes::Bytes;
 use common::{lossy, seeds, MS, SEC};
@@ -210,6 +215,44 @@ fn a_recorded_conversation_brings_no_closed_connection_back() {
     }
     assert_eq!(pair.world.accepted(pair.server).len(), 1);
     assert_no_amplification(&pair);
+}
+
+/// A connection that the server accepts, and the packet with the cookie that did it.
+fn open(server: &mut Endpoint, now: Instant) -> (ConnectionHandle, Vec<u8>) {
+    let (from, to) = (stranger(1), stranger(2));
+    let mut endpoint = Endpoint::new(EndpointConfig::default(), [2; 32], now);
+    let (_, mut client) = endpoint.connect(now, to, Config::default());
+    let (mut wire, mut reply) = (Vec::new(), Vec::new());
+    client.poll_transmit(now, &mut wire, 1).unwrap();
+    assert!(matches!(server.route(now, from, &wire, &mut reply), Routed::Reply));
+    client.handle_datagram(now, to, &reply);
+    wire.clear();
+    client.poll_transmit(now, &mut wire, 1).unwrap();
+    match server.route(now, from, &wire, &mut reply) {
+        Routed::Accepted { handle, .. } => (handle, wire),
+        other => panic!("{other:?}"),
+    }
+}
+
+// ARQ-CID-3
+#[test]
+fn a_recorded_packet_brings_no_connection_back_after_thousands_have_ended() {
+    let mut now = Clock::new().now();
+    let accept = EndpointConfig { accept: Some(Config::default()), ..EndpointConfig::default() };
+    let mut server = Endpoint::new(accept, [1; 32], now);
+    let (first, recorded) = open(&mut server, now);
+    server.remove(first);
+    // More than are remembered, in less time than its cookie lives.
+    for _ in 0..5_000 {
+        now += MS;
+        let (handle, _) = open(&mut server, now);
+        server.remove(handle);
+    }
+    let replayed = server.route(now, stranger(1), &recorded, &mut Vec::new());
+    assert!(!matches!(replayed, Routed::Accepted { .. }), "{replayed:?}");
+    // A new one is taken as ever.
+    now += MS;
+    open(&mut server, now);
 }
 
 // ARQ-HS-5, ARQ-HS-8
