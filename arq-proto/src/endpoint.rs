@@ -278,15 +278,17 @@ impl Endpoint {
     ) -> Result<Routed, DecodeError> {
         let packet = protection::open(PacketNumber(0), datagram)?;
         let header = DataHeader::decode(&mut Reader::new(packet))?;
-        self.forget_closed(now);
-        let was_closed = self.closed.iter().any(|&(_, id)| id == header.dcid);
-        let cookie = header.cookie.as_ref().filter(|_| !was_closed);
-        let Some((cookie, config)) = cookie.zip(self.config.accept.clone()) else {
+        let Some((cookie, config)) = header.cookie.as_ref().zip(self.config.accept.clone()) else {
             return Ok(self.reset(now, &header, reply));
         };
         let Some((instance, age)) = self.verify(now, from, header.dcid, cookie) else {
             return Ok(self.reset(now, &header, reply));
         };
+        // Not before: of a flood of strays none shall cost a search.
+        self.forget_closed(now);
+        if self.closed.iter().any(|&(_, id)| id == header.dcid) {
+            return Ok(self.reset(now, &header, reply));
+        }
         if self.known.len() >= self.config.max_connections {
             return Ok(self.refuse(cookie.scid, RefuseReason::Busy, reply));
         }
