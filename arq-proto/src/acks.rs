@@ -72,6 +72,12 @@ impl AckManager {
         PacketNumber(self.largest.map_or(0, |(largest, _)| largest + 1))
     }
 
+    /// The number of a packet that names its low 32 bits; `None` if no packet may have it.
+    pub(crate) fn expand(&self, truncated: u32) -> Option<PacketNumber> {
+        Some(PacketNumber::expand(truncated, self.expected()))
+            .filter(|&number| number < PacketNumber::MAX)
+    }
+
     /// Whether `number` would be news.
     pub(crate) fn classify(&self, number: PacketNumber) -> Arrival {
         if number.0 < self.floor || self.received.contains(number.0) {
@@ -222,6 +228,19 @@ mod tests {
         }
         receive(&mut acks, t0 + RTT, 69, AckRequest::No);
         assert!(!acks.has_news(), "acknowledgements are not acknowledged");
+    }
+
+    // ARQ-NUM-2
+    #[test]
+    fn a_number_that_no_packet_may_have_is_not_taken() {
+        let t0 = t0();
+        let mut acks = AckManager::new(Duration::ZERO, t0);
+        let last = PacketNumber(PacketNumber::MAX.0 - 1);
+        acks.on_packet(t0, PacketNumber(last.0 - 1), last.0 - 1, AckRequest::No, RTT);
+        assert_eq!(acks.expand(last.truncate()), Some(last));
+        assert_eq!(acks.expand(PacketNumber::MAX.truncate()), None);
+        acks.on_packet(t0, last, last.0, AckRequest::No, RTT);
+        assert_eq!(acks.expand(PacketNumber::MAX.truncate()), None);
     }
 
     // ARQ-ACK-7, ARQ-NUM-4

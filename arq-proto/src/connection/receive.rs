@@ -16,7 +16,7 @@ use crate::{
     error::{ConnectionError, Violation},
     event::Event,
     recv::lane::{Received, Symbol},
-    units::{PacketNumber, Reliability},
+    units::Reliability,
     wire::{
         cursor::{DecodeError, Reader},
         frame::Frame,
@@ -118,7 +118,7 @@ impl Connection {
         if header.dcid != self.local_cid {
             return Err(DecodeError::Invalid("data.dcid"));
         }
-        let number = PacketNumber::expand(header.number, self.acks.expected());
+        let number = self.acks.expand(header.number).ok_or(DecodeError::Invalid("data.number"))?;
         let packet = protection::open(number, datagram)?;
         let mut frames = Reader::new(packet);
         let header = DataHeader::decode(&mut frames)?;
