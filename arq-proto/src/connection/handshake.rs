@@ -101,7 +101,11 @@ impl Connection {
     }
 
     pub(super) fn on_refuse(&mut self, now: Instant, refuse: Refuse) {
-        let waiting = matches!(self.state, State::Hello(_) | State::Open { cookie: Some(_) });
+        let waiting = match &self.state {
+            State::Hello(_) => true,
+            State::Open { cookie } | State::Flushing { cookie } => cookie.is_some(),
+            State::Closing(_) | State::Drained => false,
+        };
         if waiting && refuse.dcid == self.local_cid {
             self.end(now, ConnectionError::Refused(refuse.reason));
         }

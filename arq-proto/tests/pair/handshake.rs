@@ -153,6 +153,24 @@ fn is_refused_when_the_endpoint_is_full() {
     assert_eq!(refused, [&ConnectionError::Refused(RefuseReason::Busy); 2]);
 }
 
+// ARQ-HS-9
+#[test]
+fn is_refused_while_it_delivers_the_last_that_it_has_to_say() {
+    let mut world = World::new(6);
+    let server = HostConfig {
+        endpoint: EndpointConfig { accept: Some(Config::default()), max_connections: 0 },
+        ..HostConfig::new("server", ([10, 0, 0, 2], 2).into())
+    };
+    let (_, conns) = crowd(&mut world, 1, server, &WireConfig::with_delay(10 * MS));
+    let conn = conns[0];
+    world.run_until(SEC, |world| world.conn(conn).connected_at.is_some()).unwrap();
+    world.with_conn(conn, |clock, connection, _| connection.finish(clock.now()));
+    // A round trip, and not the time that it would wait for answers.
+    world.run_for(25 * MS).unwrap();
+    let refused = ConnectionError::Refused(RefuseReason::Busy);
+    assert_eq!(world.conn(conn).error(), Some(&refused));
+}
+
 // ARQ-CID-2
 #[test]
 fn both_ends_may_connect_to_each_other_at_once() {
