@@ -58,17 +58,17 @@ impl Connection {
         self.tell(now, reason, ConnectionError::LocallyClosed);
     }
 
-    /// Ends the connection without a word: the peer that it belonged to no longer exists.
-    pub fn abandon(&mut self, now: Instant) {
+    /// Ends the connection without a word, for the reason `error`: there is nobody to tell.
+    pub fn abandon(&mut self, now: Instant, error: ConnectionError) {
         let now = self.advance(now);
-        self.end(now, ConnectionError::Replaced);
+        self.end(now, error);
     }
 
     /// A restarted peer has opened a new connection from `address`: abandons this one, unless its
     /// peer has moved away from there in the meantime.
     pub fn replaced_from(&mut self, now: Instant, address: SocketAddr) {
         if self.remote == address {
-            self.abandon(now);
+            self.abandon(now, ConnectionError::Replaced);
         }
     }
 

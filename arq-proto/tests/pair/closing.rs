@@ -99,6 +99,20 @@ fn an_abrupt_close_reaches_the_peer_through_loss() {
 }
 
 #[test]
+fn a_connection_with_nobody_to_tell_ends_at_once_for_the_reason_given() {
+    let mut pair = Pair::new(&Scenario::new(1));
+    pair.run_to_connected(SEC).unwrap();
+    let sent = pair.world.log().total();
+    let id = pair.conn;
+    pair.world.with_conn(id, |clock, connection, _| {
+        connection.abandon(clock.now(), ConnectionError::LocallyClosed);
+        assert!(connection.is_drained());
+    });
+    assert_eq!(pair.client_side().error(), Some(&ConnectionError::LocallyClosed));
+    assert_eq!(pair.world.log().total(), sent, "without a word");
+}
+
+#[test]
 fn both_sides_may_close_at_once() {
     for seed in seeds(50) {
         let scenario =

@@ -162,7 +162,7 @@ impl Inner {
     pub(super) fn abandon_unaccepted(self: &Arc<Self>) {
         let unaccepted = lock(&self.state).offer.is_some();
         if unaccepted {
-            self.with_core(|state, now| state.core.abandon(now));
+            self.with_core(|state, now| state.core.abandon(now, ConnectionError::LocallyClosed));
         }
     }
 
