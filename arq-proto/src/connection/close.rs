@@ -44,7 +44,7 @@ impl Connection {
                 self.timers.set(TimerKind::Close, Some(now + self.config.linger));
                 self.finish_if_flushed(now);
             }
-            State::Hello(_) => self.end(now, ConnectionError::LocallyClosed),
+            State::Hello(_) => self.end(ConnectionError::LocallyClosed),
             state @ (State::Flushing { .. } | State::Closing(_) | State::Drained) => {
                 self.state = state;
             }
@@ -60,8 +60,8 @@ impl Connection {
 
     /// Ends the connection without a word, for the reason `error`: there is nobody to tell.
     pub fn abandon(&mut self, now: Instant, error: ConnectionError) {
-        let now = self.advance(now);
-        self.end(now, error);
+        self.advance(now);
+        self.end(error);
     }
 
     /// A restarted peer has opened a new connection from `address`: abandons this one, unless its
@@ -90,7 +90,7 @@ impl Connection {
     fn tell(&mut self, now: Instant, reason: &str, error: ConnectionError) {
         match self.state {
             State::Open { .. } | State::Flushing { .. } => {}
-            State::Hello(_) => return self.end(now, error),
+            State::Hello(_) => return self.end(error),
             State::Closing(_) | State::Drained => return,
         }
         let mut end = reason.len().min(MAX_REASON_BYTES);
@@ -119,7 +119,7 @@ impl Connection {
     }
 
     /// Ends the connection with nobody to tell.
-    pub(super) fn end(&mut self, _now: Instant, error: ConnectionError) {
+    pub(super) fn end(&mut self, error: ConnectionError) {
         self.stop(error);
         self.drain();
     }

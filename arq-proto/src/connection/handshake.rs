@@ -100,21 +100,21 @@ impl Connection {
         self.events.push_back(Event::Connected);
     }
 
-    pub(super) fn on_refuse(&mut self, now: Instant, refuse: Refuse) {
+    pub(super) fn on_refuse(&mut self, refuse: Refuse) {
         let waiting = match &self.state {
             State::Hello(_) => true,
             State::Open { cookie } | State::Flushing { cookie } => cookie.is_some(),
             State::Closing(_) | State::Drained => false,
         };
         if waiting && refuse.dcid == self.local_cid {
-            self.end(now, ConnectionError::Refused(refuse.reason));
+            self.end(ConnectionError::Refused(refuse.reason));
         }
     }
 
     pub(super) fn on_handshake_timer(&mut self, now: Instant) {
         let State::Hello(hello) = &mut self.state else { return };
         if now >= hello.started + self.config.handshake_timeout {
-            self.end(now, ConnectionError::HandshakeTimedOut);
+            self.end(ConnectionError::HandshakeTimedOut);
             return;
         }
         hello.due = true;

@@ -416,7 +416,7 @@ impl Connection {
                 self.pinged_at = now;
                 self.ping_due = true;
             }
-            TimerKind::Idle => self.end(now, ConnectionError::TimedOut),
+            TimerKind::Idle => self.end(ConnectionError::TimedOut),
             TimerKind::Path => self.on_path_timer(now),
             TimerKind::PathMtu => self.on_mtu_timer(now),
             TimerKind::Close => self.on_close_timer(now),

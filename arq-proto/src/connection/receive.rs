@@ -81,8 +81,8 @@ impl Connection {
         let first = *datagram.first().ok_or(DecodeError::Truncated("packet.kind"))?;
         match PacketKind::of(first)? {
             PacketKind::Challenge => self.on_challenge(now, Challenge::decode(datagram)?),
-            PacketKind::Refuse => self.on_refuse(now, Refuse::decode(datagram)?),
-            PacketKind::Reset => self.on_reset(now, Reset::decode(datagram)?),
+            PacketKind::Refuse => self.on_refuse(Refuse::decode(datagram)?),
+            PacketKind::Reset => self.on_reset(Reset::decode(datagram)?),
             PacketKind::Data { .. } => {
                 self.on_data(now, from, datagram)?;
                 if from == self.remote && to == Some(from.ip()) {
@@ -96,10 +96,10 @@ impl Connection {
 
     /// The peer does not know us any more. It proves that it has seen a packet of ours by its
     /// number; somebody who cannot read our packets can guess neither that nor the connection id.
-    fn on_reset(&mut self, now: Instant, reset: Reset) {
+    fn on_reset(&mut self, reset: Reset) {
         let open = !matches!(self.state, State::Hello(_) | State::Drained);
         if open && reset.unknown == self.remote_cid && self.recovery.sent_lately(reset.number) {
-            self.end(now, ConnectionError::PeerLostState);
+            self.end(ConnectionError::PeerLostState);
         } else {
             self.counters.datagrams_dropped += 1;
         }

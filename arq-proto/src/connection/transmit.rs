@@ -203,7 +203,7 @@ impl Connection {
         }
         let number = self.recovery.next_number();
         if number >= PacketNumber::MAX {
-            self.end(now, ConnectionError::PacketNumbersUsedUp);
+            self.end(ConnectionError::PacketNumbersUsedUp);
             return None;
         }
         let start = out.len();
