@@ -11,7 +11,8 @@ use crate::{
     range_set::RangeSet, recovery::estimate::LossEstimator, units::PacketNumber, wire::ack::Ack,
 };
 
-/// Ranges remembered: what a bitmap acknowledgement can name, and a bound on memory.
+/// Ranges remembered: more than any acknowledgement can name (897: the largest number, and every second bit of the
+/// longest bitmap), and a bound on memory.
 const MAX_RANGES: usize = 1_024;
 /// Packets of a round trip per acknowledgement, and its bounds.
 const ACKS_PER_ROUND_TRIP: u64 = 16;

@@ -81,8 +81,8 @@ pub struct ConfigBuilder {
     /// above 1,200 (RFC 8899 `BASE_PLPMTU`) is used once the path has carried it. `None`: 1,200, and
     /// the longest there are to a peer [on this machine](crate::Datagram::to).
     pub mtu: Option<u16>,
-    /// Bytes of a message in one packet, `512..=mtu`; `None` fills the datagram. Smaller chunks pay
-    /// only where loss grows with packet size.
+    /// Bytes of a message in one packet, `512..=65507`, but never more than fit the datagram; `None` fills
+    /// it. Smaller chunks pay only where loss grows with packet size.
     pub chunk_bytes: Option<u16>,
     /// Repair symbols ahead of any loss, where the peer takes them: fewer round trips for more
     /// bytes.

@@ -4,8 +4,9 @@
 //!
 //! Any one of them that arrives makes up for all that were lost before it. Few holes are cheapest as
 //! ranges, many as a bitmap: with a window of W packets and loss p there are W·p(1-p) ranges of
-//! about two bytes, against W/8 bytes of bitmap. The encoder takes the shorter form; both are
-//! bounded by [`MAX_ACK_BYTES`], and what does not fit is the oldest part.
+//! about two bytes, against W/8 bytes of bitmap. The encoder takes the form that reaches further back,
+//! and the shorter one where both reach equally far; both are bounded by [`MAX_ACK_BYTES`], and what does
+//! not fit is the oldest part.
 
 use smallvec::SmallVec;
 
