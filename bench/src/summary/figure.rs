@@ -44,7 +44,8 @@ pub enum Figure {
     Silence,
     /// The time between two arrivals that 99 of 100 do not exceed.
     GapP99,
-    /// Payload delivered per second.
+    /// Payload delivered per second: of a flood at least over the time that it was meant to last, of a transfer only
+    /// if all was there.
     Goodput,
     /// How long a transfer took until all was there.
     Duration,
@@ -279,8 +280,18 @@ fn payload_bytes(result: &FlowResult) -> f64 {
 }
 
 fn goodput_mbps(result: &FlowResult) -> f64 {
-    match result.duration_s > 0.0 {
-        true => payload_bytes(result) * 8.0 / 1e6 / result.duration_s,
+    let seconds = match result.flow.pattern {
+        // The last arrival is early where a link stalls, and nothing comes in the rest of the time.
+        Pattern::Flood { seconds } => result.duration_s.max(seconds),
+        // A part of the whole is of no use, however early it came.
+        Pattern::Transfer { .. } if result.delivered < result.offered => return 0.0,
+        Pattern::Transfer { .. }
+        | Pattern::Periodic { .. }
+        | Pattern::PingPong { .. }
+        | Pattern::Opening { .. } => result.duration_s,
+    };
+    match seconds > 0.0 {
+        true => payload_bytes(result) * 8.0 / 1e6 / seconds,
         false => 0.0,
     }
 }

@@ -139,6 +139,23 @@ fn figures_that_have_no_meaning_for_a_pattern_are_not_there() {
 }
 
 #[test]
+fn goodput_is_no_merit_of_who_stalls_or_never_ends() {
+    let mut records = repeats("arq", "10", &[5.0]);
+    let result = &mut measured(&mut records[0]).flows[0];
+    // 1 MB in the first two of eight seconds.
+    result.flow.pattern = crate::scenario::flow::Pattern::Flood { seconds: 8.0 };
+    let goodput = |result: &FlowResult| Figure::Goodput.of_flow(result);
+    assert_eq!(goodput(result), Some(1.0));
+    // What comes after the end takes the time until it comes.
+    result.duration_s = 10.0;
+    assert_eq!(goodput(result), Some(0.8));
+    result.flow.pattern = crate::scenario::flow::Pattern::Transfer { messages: 100 };
+    assert_eq!(goodput(result), Some(0.8));
+    result.delivered = 99;
+    assert_eq!(goodput(result), Some(0.0));
+}
+
+#[test]
 fn the_table_shows_median_range_and_ideal() {
     let mut records = repeats("arq", "10", &[2.75, 2.5, 3.0]);
     records.extend(repeats("tcp-bbr", "10", &[208.4]));
