@@ -3,6 +3,8 @@
 //! left behind?
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod support;
+
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
@@ -10,32 +12,12 @@ use std::time::{Duration, Instant};
 
 use arq_bench::emulator::selftest::{Section, SelfTestArgs};
 use arq_bench::emulator::{EmulatorError, Fate, Network, PacketLog, PacketRecord};
-use arq_bench::lab::LabError;
 use arq_bench::scenario::wire::{Change, Event, Loss, Network as Asked, Wire};
 use nix::sys::socket::{setsockopt, sockopt};
 
+use support::{network_or_skip, skipped};
+
 const PORT: u16 = 7900;
-
-/// A network, or `None` with a loud reason when this machine does not let us make one.
-fn network_or_skip(test: &str, hosts: u8) -> Option<Network> {
-    match Network::new(hosts) {
-        Ok(network) => Some(network),
-        Err(EmulatorError::Lab(e @ (LabError::NotPermitted(_) | LabError::MissingTool { .. }))) => {
-            skipped(test, &e.to_string());
-            None
-        }
-        Err(e) => panic!("the network could not be built: {e}"),
-    }
-}
-
-fn skipped(test: &str, why: &str) {
-    // Past the capture of the test harness, so that nobody takes a skipped test for a passed one.
-    let _ = writeln!(io::stderr(), "\n*** SKIPPED {test}: {why}\n");
-    assert!(
-        std::env::var_os("ARQ_REQUIRE_LAB").is_none(),
-        "ARQ_REQUIRE_LAB is set, so a skipped test is a failed one"
-    );
-}
 
 /// Sockets of hosts `from` and `to`, connected with each other.
 fn pair(network: &Network, from: usize, to: usize, v6: bool) -> (UdpSocket, UdpSocket) {
@@ -251,7 +233,7 @@ fn passes(test: &str, section: Section) {
     for row in section.test(&mut network, &args).unwrap() {
         assert_ne!(row.passed, Some(false), "{row:?}");
         if row.passed.is_none() {
-            skipped(test, &format!("{}: {}", row.name, row.measured));
+            skipped(test, format!("{}: {}", row.name, row.measured));
         }
     }
 }

@@ -2,16 +2,17 @@
 //! Does a measurement say what really happened, over every kind of link, and does it end cleanly when it cannot?
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod support;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use arq_bench::emulator::{EmulatorError, Network};
-use arq_bench::lab::LabError;
+use arq_bench::emulator::Network;
 use arq_bench::measure::{measure, Job, MeasureError, Patience, Phase, Progress};
 use arq_bench::opponent::{Carrier, Opponent};
 use arq_bench::record::{FlowResult, Measurement};
@@ -19,27 +20,12 @@ use arq_bench::scenario::flow::Flow;
 use arq_bench::scenario::wire::{self, Loss, Wire};
 use arq_bench::traffic::{Link, Load};
 
+use support::{network_or_skip, skipped};
+
 /// One load at a time: on two cores, tests beside each other measure each other.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Two hosts, or `None` with a loud reason when this machine does not let us make them.
-fn network_or_skip(test: &str) -> Option<Network> {
-    match Network::new(2) {
-        Ok(network) => Some(network),
-        Err(EmulatorError::Lab(e @ (LabError::NotPermitted(_) | LabError::MissingTool { .. }))) => {
-            // Past the capture of the test harness, so that nobody takes a skipped test for a passed one.
-            let _ = writeln!(std::io::stderr(), "\n*** SKIPPED {test}: {e}\n");
-            assert!(
-                std::env::var_os("ARQ_REQUIRE_LAB").is_none(),
-                "ARQ_REQUIRE_LAB is set, so a skipped test is a failed one"
-            );
-            None
-        }
-        Err(e) => panic!("the network could not be built: {e}"),
-    }
 }
 
 fn link(name: &str, endpoint: &str) -> Opponent {
@@ -150,7 +136,7 @@ fn show(link: &Opponent, loss: f64, measured: &Measurement) {
 #[test]
 fn every_link_delivers_everything_over_a_clean_network() {
     let _alone = alone();
-    let Some(network) = network_or_skip("every_link_delivers_everything") else { return };
+    let Some(network) = network_or_skip("every_link_delivers_everything", 2) else { return };
     let mut bench = Bench::new(network);
     for (link, _) in links() {
         let measured = bench.measure(&link, &[periodic(5_000, 100.0, 50)], 0.0);
@@ -177,7 +163,7 @@ fn every_link_delivers_everything_over_a_clean_network() {
 #[test]
 fn what_is_lost_is_repaired_or_reported() {
     let _alone = alone();
-    let Some(network) = network_or_skip("what_is_lost_is_repaired_or_reported") else { return };
+    let Some(network) = network_or_skip("what_is_lost_is_repaired_or_reported", 2) else { return };
     let mut bench = Bench::new(network);
     for (link, repairs) in links() {
         let measured = bench.measure(&link, &[periodic(3_000, 100.0, 80)], 10.0);
@@ -204,7 +190,7 @@ fn what_is_lost_is_repaired_or_reported() {
 #[test]
 fn every_pattern_runs_and_flows_share_a_cell() {
     let _alone = alone();
-    let Some(network) = network_or_skip("every_pattern_runs") else { return };
+    let Some(network) = network_or_skip("every_pattern_runs", 2) else { return };
     let mut bench = Bench::new(network);
     let flows = [
         flow(
@@ -237,7 +223,7 @@ fn every_pattern_runs_and_flows_share_a_cell() {
 #[test]
 fn sessions_are_opened_one_after_the_other_under_loss() {
     let _alone = alone();
-    let Some(network) = network_or_skip("sessions_are_opened") else { return };
+    let Some(network) = network_or_skip("sessions_are_opened", 2) else { return };
     let mut bench = Bench::new(network);
     let opening = flow(
         serde_json::json!({"name": "open", "payload_bytes": 300, "pattern": "opening", "messages": 5}),
@@ -256,7 +242,7 @@ fn sessions_are_opened_one_after_the_other_under_loss() {
 #[test]
 fn a_rival_has_its_own_link_in_the_same_cell() {
     let _alone = alone();
-    let Some(network) = network_or_skip("a_rival_has_its_own_link") else { return };
+    let Some(network) = network_or_skip("a_rival_has_its_own_link", 2) else { return };
     let mut bench = Bench::new(network);
     let mut rival = periodic(1_000, 100.0, 20);
     rival.link = Some("tcp".to_owned());
@@ -283,7 +269,7 @@ fn inside(pid: u32, command: &[&str]) -> String {
 #[test]
 fn kernel_settings_are_applied_and_put_back_on_the_wire_and_on_the_loopback() {
     let _alone = alone();
-    let Some(network) = network_or_skip("kernel_settings_are_applied") else { return };
+    let Some(network) = network_or_skip("kernel_settings_are_applied", 2) else { return };
     let mut bench = Bench::new(network);
     let sack = ["cat", "/proc/sys/net/ipv4/tcp_sack"];
     let mut opponent = link("tcp-no-sack", "tcp/{host}:{port}");
@@ -291,6 +277,9 @@ fn kernel_settings_are_applied_and_put_back_on_the_wire_and_on_the_loopback() {
     opponent.tcp_congestion_control = Some("reno".to_owned());
     let host = bench.network.host(1).pid();
     let may_look = inside(host, &["echo", "yes"]) == "yes\n";
+    if !may_look {
+        skipped("kernel_settings_are_applied", "nsenter may not look into the host");
+    }
     let before = inside(host, &sack);
     for network in [lossy(0.0), wire::Network::default()] {
         let seen = RefCell::new(None);
@@ -331,7 +320,7 @@ fn processes_in(host: u32) -> Vec<(i32, String)> {
 #[test]
 fn a_process_that_dies_is_named_and_the_network_lives_on() {
     let _alone = alone();
-    let Some(network) = network_or_skip("a_process_that_dies_is_named") else { return };
+    let Some(network) = network_or_skip("a_process_that_dies_is_named", 2) else { return };
     let mut bench = Bench::new(network);
     let tcp = link("tcp", "tcp/{host}:{port}");
     for (host, role, name) in [(1, "subscribe", "subscriber"), (0, "publish", "publisher")] {
@@ -368,7 +357,7 @@ fn a_process_that_dies_is_named_and_the_network_lives_on() {
 #[test]
 fn a_port_in_use_and_a_session_that_never_opens_are_told() {
     let _alone = alone();
-    let Some(network) = network_or_skip("a_port_in_use_is_told") else { return };
+    let Some(network) = network_or_skip("a_port_in_use_is_told", 2) else { return };
     let mut bench = Bench::new(network);
     let flows = [periodic(500, 100.0, 20)];
     let port = bench.port + 10;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
-//! How does a test get a lab, and how does it run part of itself inside one of the lab's hosts?
+//! How does a test get a lab or an emulated network, and how does it run part of itself inside one of its hosts?
 //!
 //! A namespace is a property of a process, so the part that runs in a host is this test binary started anew with
 //! the name of an ignored test, its *role*. What the role prints after the marker is its answer.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part of this module")]
 
+use std::fmt::Display;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
+use arq_bench::emulator::{EmulatorError, Network};
 use arq_bench::lab::{Host, Lab, LabError};
 
 /// A lab, or `None` with a loud reason when this machine does not let us make one.
@@ -15,16 +17,33 @@ pub fn lab_or_skip(test: &str) -> Option<Lab> {
     match Lab::new(2) {
         Ok(lab) => Some(lab),
         Err(e @ (LabError::NotPermitted(_) | LabError::MissingTool { .. })) => {
-            // Past the capture of the test harness, so that nobody takes a skipped test for a passed one.
-            let _ = writeln!(std::io::stderr(), "\n*** SKIPPED {test}: {e}\n");
-            assert!(
-                std::env::var_os("ARQ_REQUIRE_LAB").is_none(),
-                "ARQ_REQUIRE_LAB is set, so a skipped test is a failed one"
-            );
+            skipped(test, e);
             None
         }
         Err(e) => panic!("the lab could not be built: {e}"),
     }
+}
+
+/// The same of an emulated network.
+pub fn network_or_skip(test: &str, hosts: u8) -> Option<Network> {
+    match Network::new(hosts) {
+        Ok(network) => Some(network),
+        Err(EmulatorError::Lab(e @ (LabError::NotPermitted(_) | LabError::MissingTool { .. }))) => {
+            skipped(test, e);
+            None
+        }
+        Err(e) => panic!("the network could not be built: {e}"),
+    }
+}
+
+/// Says that a test, or a part of it, could not run; where everything has to run, that is a failure.
+pub fn skipped(test: &str, why: impl Display) {
+    // Past the capture of the test harness, so that nobody takes a skipped test for a passed one.
+    let _ = writeln!(std::io::stderr(), "\n*** SKIPPED {test}: {why}\n");
+    assert!(
+        std::env::var_os("ARQ_REQUIRE_LAB").is_none(),
+        "ARQ_REQUIRE_LAB is set, so a skipped test is a failed one"
+    );
 }
 
 /// A role of this test binary that runs in a host; killed when dropped.
@@ -97,7 +116,7 @@ impl Drop for Role {
 }
 
 /// Inside a role: gives an answer.
-pub fn answer(value: impl std::fmt::Display) {
+pub fn answer(value: impl Display) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "\n{ANSWER}{value}");
     let _ = out.flush();
