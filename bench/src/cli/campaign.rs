@@ -13,6 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::progress::Display;
+use super::THIS_PROGRAM;
 use crate::emulator::{EmulatorError, Fate, Network, PacketLog};
 use crate::measure::{measure, Job, MeasureError, Patience};
 use crate::oracle::{self, Passage};
@@ -43,8 +44,6 @@ pub(super) enum CampaignError {
     Measure(#[from] MeasureError),
     #[error(transparent)]
     Results(#[from] ResultsError),
-    #[error("this program cannot be found again: {0}")]
-    Program(#[source] std::io::Error),
     #[error("signals cannot be caught: {0}")]
     Signals(#[source] std::io::Error),
     /// The user's wish is no failure of the bench, and yet not all is there.
@@ -56,7 +55,6 @@ impl Campaign {
     /// Runs what is not finished yet; then all results are in the directory.
     pub(super) fn run(&self) -> Result<ResultSet, CampaignError> {
         let interrupted = Interrupt::install()?;
-        let program = std::env::current_exe().map_err(CampaignError::Program)?;
         let environment = results::environment(zenoh_version(), &self.command, self.seed);
         let opened = Journal::open(&self.directory, &environment, &self.scenario.text)?;
         let (mut journal, warning) = opened;
@@ -74,7 +72,7 @@ impl Campaign {
             // Kernels remember: fragments of lost datagrams fill their queues for 30 s, paths keep their metrics.
             // A network of its own keeps each cell from the memory of the one before.
             let mut network = Network::new(2)?;
-            let outcome = self.outcome(&mut network, setting, seed, &program, &display);
+            let outcome = self.outcome(&mut network, setting, seed, &display);
             if interrupted.was() {
                 journal.write_sheet()?;
                 return Err(self.interrupted(&journal, runs.len()));
@@ -109,7 +107,6 @@ impl Campaign {
         network: &mut Network,
         setting: &Setting,
         seed: u64,
-        program: &Path,
         display: &Display,
     ) -> Result<Outcome, CampaignError> {
         let patience = Patience {
@@ -125,7 +122,7 @@ impl Campaign {
             seed,
             patience,
             port: PORT,
-            program,
+            program: Path::new(THIS_PROGRAM),
         };
         match measure(network, &job, &|progress| display.progress(progress)) {
             Ok(mut measurement) => {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::CliError;
+use super::{CliError, THIS_PROGRAM};
 use crate::many_links::{self, Plan, SCENARIO};
 use crate::record::{FlowResult, ManyLinks, Outcome, SideOfMany};
 use crate::results::ResultSet;
@@ -61,9 +61,8 @@ pub(super) fn measure_target(results: &Path) -> Result<(), CliError> {
 }
 
 fn measure_into(plan: &Plan, repeats: u32, directory: &Path) -> Result<ResultSet, CliError> {
-    let program = std::env::current_exe().map_err(CliError::Program)?;
     let say = |what: &str| eprintln!("{SCENARIO}: {what}");
-    Ok(many_links::measure_into(plan, repeats, directory, &program, &say)?)
+    Ok(many_links::measure_into(plan, repeats, directory, Path::new(THIS_PROGRAM), &say)?)
 }
 
 fn latency(result: &FlowResult) -> String {

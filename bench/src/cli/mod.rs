@@ -73,6 +73,11 @@ enum Command {
     },
 }
 
+/// This program, to be started anew. A path would name whatever has been built there since, and a run takes hours. Not
+/// the link of this very process, which nobody may follow from inside a user namespace: `self` is the child itself,
+/// which is still this program when it opens it.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+
 /// Why a command failed, in words for the one who typed it.
 #[derive(Debug, thiserror::Error)]
 enum CliError {
@@ -86,8 +91,6 @@ enum CliError {
     Report(#[from] ReportError),
     #[error(transparent)]
     ManyLinks(#[from] crate::many_links::Error),
-    #[error("this program cannot be found again: {0}")]
-    Program(#[source] std::io::Error),
     #[error("not one run could be measured; the reasons are above")]
     NothingMeasured,
     #[error("{0}")]

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! Does a run end as it began when its program is built anew meanwhile?
+#![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+mod support;
+
+use std::fs::{hard_link, remove_file, write, File};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::process::Command;
+
+use arq_bench::record::Outcome;
+use arq_bench::results::ResultSet;
+use tempfile::{tempdir_in, TempDir};
+
+use support::network_or_skip;
+
+const SCENARIO: &str = r#"
+title = "A moment"
+question = "Do both sides start?"
+links = ["arq"]
+repeats = 1
+network = { delay_ms = 1 }
+[[flow]]
+name = "data"
+payload_bytes = 100
+pattern = "periodic"
+rate_hz = 50
+messages = 10
+"#;
+
+/// On the file system of the program, for it is linked to from there.
+fn folder() -> TempDir {
+    tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// The results of a bench whose file is gone before it looks for it.
+fn results_without_its_file(folder: &Path, arguments: &[&str]) -> ResultSet {
+    let (file, out) = (folder.join("arq-bench"), folder.join("results"));
+    hard_link(env!("CARGO_BIN_EXE_arq-bench"), &file).unwrap();
+    let program = File::open(&file).unwrap();
+    remove_file(&file).unwrap();
+    let mut bench = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
+    let ended = bench.args(arguments).arg("--out").arg(&out).output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    ResultSet::read(&out).unwrap()
+}
+
+fn is_measured(results: &ResultSet) -> bool {
+    matches!(results.records.as_slice(), [record] if matches!(record.outcome, Outcome::Measured(_)))
+}
+
+#[test]
+fn both_sides_of_many_links_are_the_program_that_was_started() {
+    let folder = folder();
+    let plan = ["--idle", "1", "--busy", "1", "--idle-s", "1", "--busy-s", "1", "--repeats", "1"];
+    let arguments = [&["many-links"][..], &plan].concat();
+    let results = results_without_its_file(folder.path(), &arguments);
+    assert!(is_measured(&results), "{:?}", results.records);
+}
+
+#[test]
+fn both_sides_of_a_cell_are_the_program_that_was_started() {
+    let Some(network) = network_or_skip("both_sides_of_a_cell", 2) else { return };
+    drop(network);
+    let folder = folder();
+    let file = folder.path().join("moment.toml");
+    write(&file, SCENARIO).unwrap();
+    let results = results_without_its_file(folder.path(), &["run", file.to_str().unwrap()]);
+    assert!(is_measured(&results), "{:?}", results.records);
+}
