@@ -3,7 +3,7 @@
 //!
 //! One line for each rival in a setting, with the figures that an application feels; the report has all of them.
 
-use crate::summary::{Defeat, Figure, Loss};
+use crate::summary::{self, Defeat, Figure, Loss, Summary};
 
 /// The figures that are told here.
 const TOLD: [Figure; 7] = [
@@ -18,13 +18,37 @@ const TOLD: [Figure; 7] = [
 /// Lines beyond these are left to the report.
 const LINES: usize = 12;
 
-/// A paragraph; says so when there is no defeat.
-pub(super) fn in_short(defeats: &[Defeat]) -> String {
+/// A paragraph; says so when there is no defeat, and when there could be none.
+pub(super) fn in_short(summaries: &[Summary]) -> String {
+    paragraph(&summary::defeats(summaries), is_compared(summaries))
+}
+
+/// Whether a sound run of ours stands beside one of another link.
+fn is_compared(summaries: &[Summary]) -> bool {
+    let sound = || summaries.iter().filter(|summary| summary.repeats > 0);
+    sound().filter(|summary| summary.is_ours()).any(|ours| {
+        sound().any(|other| {
+            !other.is_ours()
+                && other.scenario == ours.scenario
+                && other.cell.setting == ours.cell.setting
+        })
+    })
+}
+
+fn paragraph(defeats: &[Defeat], is_compared: bool) -> String {
     let told: Vec<_> = defeats.iter().filter(|defeat| words(defeat).is_some()).collect();
     let by_rival = told.chunk_by(|a, b| place(a) == place(b));
     let mut lines: Vec<_> = by_rival.map(line).collect();
     if lines.is_empty() {
-        return "Where arq/ loses: nowhere by more than noise.".to_owned();
+        let found = match (defeats.len(), is_compared) {
+            (0, true) => "nowhere by more than noise".to_owned(),
+            (0, false) => {
+                "not compared; no sound run of it stands beside another link's".to_owned()
+            }
+            (1, _) => "in none of these figures; 1 other is in the report".to_owned(),
+            (others, _) => format!("in none of these figures; {others} others are in the report"),
+        };
+        return format!("Where arq/ loses: {found}.");
     }
     let more = lines.len().saturating_sub(LINES);
     lines.truncate(LINES);
@@ -79,6 +103,8 @@ fn is_unsure(defeat: &Defeat) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use crate::record::{Outcome, Record};
+    use crate::summary::tests::{flat, run};
     use crate::summary::Spread;
 
     use super::*;
@@ -103,11 +129,12 @@ mod tests {
 
     #[test]
     fn one_line_for_each_rival_with_what_an_application_feels() {
-        let text = in_short(&[
+        let defeats = [
             defeat("tcp-cubic", Figure::P50, 2.0),
             defeat("tcp-cubic", Figure::P99, f64::INFINITY),
             defeat("udp", Figure::P90, 3.0),
-        ]);
+        ];
+        let text = paragraph(&defeats, true);
         let expected = "  drop_percent 5, arq to tcp-cubic: p50 2.00 / 1.50 ms; p99 lost / 1.50 ms";
         assert_eq!(text.lines().nth(1), Some(expected));
         assert!(!text.contains("udp"), "{text}");
@@ -116,9 +143,31 @@ mod tests {
 
     #[test]
     fn no_defeat_is_said_and_many_are_cut() {
-        assert!(in_short(&[]).contains("nowhere"));
+        assert!(paragraph(&[], true).contains("nowhere"));
         let many: Vec<_> =
             (0..20).map(|rival| defeat(&rival.to_string(), Figure::P50, 2.0)).collect();
-        assert!(in_short(&many).contains("and 8 more, in the report"));
+        assert!(paragraph(&many, true).contains("and 8 more, in the report"));
+    }
+
+    #[test]
+    fn a_defeat_that_is_not_told_here_is_not_nowhere() {
+        let others = [Figure::P90, Figure::Max].map(|figure| defeat("udp", figure, 3.0));
+        let said = |others: &[Defeat]| paragraph(others, true);
+        assert!(said(&others).ends_with("none of these figures; 2 others are in the report."));
+        assert!(said(&others[..1]).ends_with("none of these figures; 1 other is in the report."));
+    }
+
+    #[test]
+    fn without_a_sound_run_on_both_sides_nothing_was_compared() {
+        let said = |records: &[Record]| in_short(&summary::of(records));
+        let mut both = [run("arq", "0", 0, flat(1.0)), run("udp", "0", 0, flat(1.0))];
+        assert!(said(&both).contains("nowhere"));
+        assert!(said(&both[..1]).contains("not compared"));
+        assert!(said(&both[1..]).contains("not compared"));
+        assert!(said(&[both[0].clone(), run("udp", "5", 0, flat(1.0))]).contains("not compared"));
+        if let Outcome::Measured(measurement) = &mut both[0].outcome {
+            measurement.forward.emulator_overrun = 1;
+        }
+        assert!(said(&both).contains("not compared"));
     }
 }

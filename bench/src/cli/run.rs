@@ -164,15 +164,19 @@ fn show(results: &ResultSet) {
     let summaries = summary::of(&results.records);
     println!("{}", summary::table(&summaries));
     if is_anything_measured(results) {
-        println!("{}\n", defeats::in_short(&summary::defeats(&summaries)));
+        println!("{}\n", defeats::in_short(&summaries));
     }
     // Only one scenario runs TCP with and without selective acknowledgement.
     let rows = summary::retransmissions::rows(&summaries);
     rows.iter().filter(|row| row.without_sack.is_some()).for_each(|row| println!("{row}"));
 }
 
+/// A void run says nothing about any link.
 fn is_anything_measured(results: &ResultSet) -> bool {
-    results.records.iter().any(|record| matches!(record.outcome, Outcome::Measured(_)))
+    results.records.iter().any(|record| match &record.outcome {
+        Outcome::Measured(measurement) => !summary::is_void(measurement),
+        Outcome::Failed(_) => false,
+    })
 }
 
 /// The first folder of this scenario that does not exist yet.
@@ -189,6 +193,7 @@ fn seed_in(directory: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::{Environment, Record};
 
     #[test]
     fn folders_are_numbered_and_none_is_taken_twice() {
@@ -214,6 +219,26 @@ mod tests {
         );
         let plain = Options { scale: 1.0, ..Options::default() };
         assert_eq!(plain.command("quick", 1), "arq-bench run quick --seed 1");
+    }
+
+    #[test]
+    fn what_the_emulator_has_spoilt_is_not_measured() {
+        let mut record = summary::tests::run("arq", "0", 0, summary::tests::flat(1.0));
+        let is_measured = |record: &Record| {
+            is_anything_measured(&ResultSet {
+                environment: Environment::default(),
+                scenario_toml: String::new(),
+                records: vec![record.clone()],
+                warning: None,
+            })
+        };
+        assert!(is_measured(&record));
+        if let Outcome::Measured(measurement) = &mut record.outcome {
+            measurement.backward.emulator_overrun = 1;
+        }
+        assert!(!is_measured(&record));
+        record.outcome = Outcome::Failed("no session".to_owned());
+        assert!(!is_measured(&record));
     }
 
     #[test]
