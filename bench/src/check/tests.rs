@@ -339,6 +339,16 @@ fn t11_turns_on_published_figures_and_on_the_sheet() {
     });
     turns("T11", "reliable-sheet", ARQ, &huge, |run| run.flows[0].out_of_order = 1);
     turns("T11", "sack", ARQ, &[], |run| run.arq_retransmissions = Some(114));
+    // Published: gaps of 187 ms at best, and 400 to 3,600 ms; nobody says how much came.
+    turns("T11", "wifi-bad", ARQ, &[], |run| {
+        run.flows[0].percentiles.mean_of_delivered = Some(421.0);
+    });
+    turns("T11", "wifi-bad", ARQ, &[], |run| run.flows[1].delivered -= 1);
+    turns("T11", "wifi-burst", ARQ, &[], |run| {
+        let flow = &mut run.flows[0];
+        flow.delivered -= 6;
+        flow.messages[494..].iter_mut().for_each(|(_, latency)| *latency = None);
+    });
 }
 
 #[test]

@@ -261,15 +261,24 @@ fn deviation_ms(result: &FlowResult) -> Option<f64> {
     (count >= 2.0).then(|| (squares / (count - 1.0)).sqrt())
 }
 
-/// Nearest rank over the times between arrivals, the waits for the first and after the last message left out; `None`
-/// where not every message was kept.
+/// Nearest rank over the times between arrivals. The wait for the first is left out; that after the last one counts
+/// up to the last departure, for a link that falls silent for good is silent until the end. Infinite when fewer than
+/// two came; `None` where not every message was kept.
 fn gap_p99_ms(result: &FlowResult) -> Option<f64> {
     let has_all = result.kept_every == 1 && matches!(result.flow.pattern, Pattern::Periodic { .. });
+    let (last_departure_ms, _) = *result.messages.last().filter(|_| has_all)?;
+    if result.messages.len() < 2 {
+        return None;
+    }
     let arrived = |&(intended_ms, latency_ms): &(f64, Option<f64>)| Some(intended_ms + latency_ms?);
-    let mut arrivals: Vec<f64> =
-        has_all.then(|| result.messages.iter().filter_map(arrived).collect())?;
+    let mut arrivals: Vec<f64> = result.messages.iter().filter_map(arrived).collect();
     arrivals.sort_unstable_by(f64::total_cmp);
     let mut gaps: Vec<f64> = arrivals.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    if gaps.is_empty() {
+        return Some(f64::INFINITY);
+    }
+    let silence_ms = arrivals.last().map(|arrival_ms| last_departure_ms - arrival_ms);
+    gaps.extend(silence_ms.filter(|silence_ms| *silence_ms > 0.0));
     gaps.sort_unstable_by(f64::total_cmp);
     let rank = (gaps.len() * 99).div_ceil(100);
     gaps.get(rank.checked_sub(1)?).copied()

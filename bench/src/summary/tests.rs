@@ -387,5 +387,15 @@ fn deviation_minimum_and_gaps_come_from_the_messages() {
     assert_eq!(Figure::GapP99.of_flow(&thinned), None);
     let nothing = flow(serde_json::json!([[0.0, null]]), 1);
     assert_eq!(Figure::Min.of_flow(&nothing), Some(f64::INFINITY));
-    assert_eq!(Figure::GapP99.of_flow(&nothing), None);
+    assert_eq!(Figure::GapP99.of_flow(&nothing), None, "of one message there is no gap");
+    // A link that dies is silent until the end of the traffic.
+    let dies =
+        serde_json::json!([[0.0, 5.0], [20.0, 5.0], [40.0, null], [60.0, null], [80.0, null]]);
+    assert_eq!(Figure::GapP99.of_flow(&flow(dies, 1)), Some(55.0));
+    for few in [
+        serde_json::json!([[0.0, null], [20.0, null]]),
+        serde_json::json!([[0.0, 5.0], [20.0, null]]),
+    ] {
+        assert_eq!(Figure::GapP99.of_flow(&flow(few, 1)), Some(f64::INFINITY));
+    }
 }
