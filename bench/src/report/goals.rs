@@ -24,7 +24,7 @@ pub(crate) fn table(grid: &Grid<'_>) -> Markup {
     html! {
         @if !rows.is_empty() {
             h3 { "Goals" }
-            p { "Median of the repeats; a message that never came is late. A check mark says that the goal was met. Where a single late message would have missed it, a run has too few messages to tell: 99.99 % takes 10,000." }
+            p { "Median of the repeats; a message that never came is late. A check mark says that the goal was met and that no run failed. Where a single late message would have missed it, a run has too few messages to tell: 99.99 % takes 10,000." }
             div.scroll tabindex="0" role="region" aria-label="Goals" { table {
                 thead { tr {
                     th scope="col" { "goal" } th scope="col" { "setting" }
@@ -60,6 +60,8 @@ struct Reached {
     value: f64,
     /// Of the repeat with the fewest.
     messages: u64,
+    /// Runs that the median leaves out because they failed.
+    failed: usize,
 }
 
 fn reached(grid: &Grid<'_>, setting: usize, link: usize, goal: &Goal) -> Option<Reached> {
@@ -70,7 +72,7 @@ fn reached(grid: &Grid<'_>, setting: usize, link: usize, goal: &Goal) -> Option<
     };
     let messages = results().map(|result| result.messages.len() as u64).min()?;
     let value = Spread::of(results().filter_map(value).collect())?.median();
-    Some(Reached { value, messages })
+    Some(Reached { value, messages, failed: grid.failed(setting, link) })
 }
 
 fn in_time(result: &FlowResult, within_ms: f64) -> Option<f64> {
@@ -87,17 +89,20 @@ fn in_time(result: &FlowResult, within_ms: f64) -> Option<f64> {
 enum Verdict {
     Met,
     Missed,
+    /// By the runs that did not fail.
+    OtherRunsFailed,
     /// All came in time, and with so few messages nothing else would have met the goal.
     TooFewMessages,
 }
 
 fn verdict(goal: &Goal, reached: Reached) -> Verdict {
-    let Reached { value, messages } = reached;
+    let Reached { value, messages, failed } = reached;
+    let met = if failed > 0 { Verdict::OtherRunsFailed } else { Verdict::Met };
     match (goal.percent, goal.longest_silence_ms) {
         (Some(percent), _) if value < percent => Verdict::Missed,
         (Some(percent), _) if messages < least_messages(percent) => Verdict::TooFewMessages,
-        (Some(_), _) => Verdict::Met,
-        (None, Some(silence)) if value <= silence => Verdict::Met,
+        (Some(_), _) => met,
+        (None, Some(silence)) if value <= silence => met,
         (None, _) => Verdict::Missed,
     }
 }
@@ -110,6 +115,7 @@ fn cell(goal: &Goal, reached: Option<Reached>) -> Markup {
         @match verdict(goal, reached) {
             Verdict::Met => { (value) " ✓" }
             Verdict::Missed => { span.bad { (value) " missed" } }
+            Verdict::OtherRunsFailed => { (value) span.bad { ", but " (reached.failed) " failed" } }
             Verdict::TooFewMessages => { (value) ", too few messages to tell" }
         }
     }
@@ -124,7 +130,7 @@ mod tests {
     }
 
     fn of(goal: &Goal, value: f64, messages: u64) -> Verdict {
-        verdict(goal, Reached { value, messages })
+        verdict(goal, Reached { value, messages, failed: 0 })
     }
 
     #[test]
@@ -135,6 +141,17 @@ mod tests {
         let silence = goal(None, None, Some(500.0));
         assert_eq!(of(&silence, 500.0, 3), Verdict::Met);
         assert_eq!(of(&silence, 501.0, 3), Verdict::Missed);
+    }
+
+    #[test]
+    fn a_failed_run_leaves_no_check_mark_and_no_excuse() {
+        let one_failed =
+            |goal: &Goal, value| verdict(goal, Reached { value, messages: 300, failed: 1 });
+        let share = goal(Some(99.0), Some(100.0), None);
+        assert_eq!(one_failed(&share, 100.0), Verdict::OtherRunsFailed);
+        assert_eq!(one_failed(&share, 98.9), Verdict::Missed);
+        let silence = goal(None, None, Some(500.0));
+        assert_eq!(one_failed(&silence, 500.0), Verdict::OtherRunsFailed);
     }
 
     #[test]

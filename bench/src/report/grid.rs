@@ -91,6 +91,11 @@ impl<'a> Grid<'a> {
         self.runs.get(&(setting, link))
     }
 
+    /// How many runs of a link in a setting failed: its figures there are of the others alone.
+    pub(crate) fn failed(&self, setting: usize, link: usize) -> usize {
+        self.runs(setting, link).map_or(0, |runs| runs.failed.len())
+    }
+
     /// All runs with their setting and link.
     pub(crate) fn all_runs(&self) -> impl Iterator<Item = (usize, usize, &Runs<'a>)> {
         self.runs.iter().map(|((setting, link), runs)| (*setting, *link, runs))

@@ -104,7 +104,7 @@ fn how_to_read() -> Markup {
                 li { "A message that never came is later than any that did. A rank that falls on one is " em { "lost" } ": it stands at the top of a figure, not outside it." }
                 li { "Each link has one colour and one mark in every figure. Medians are marks, least and greatest of the repeats are whiskers." }
                 li { "\"Ideal ARQ\" is a bound and no link: a selective repeat that learns of each loss one round trip later, whose acknowledgements are never lost and that never queues. Redundancy sent ahead can beat it; retransmission alone cannot." }
-                li { "Worse and better mean: more than 5 % apart (for times also more than " (LATENCY_NOISE_MS) " ms), and by more than chance. With four repeats a side or more that is the Mann-Whitney test (p below 0.05), with fewer the ranges must not overlap. Anything less is called level. Nothing corrects for the number of comparisons: with hundreds of them some are chance." }
+                li { "Worse and better mean: more than 5 % apart (for times also more than " (LATENCY_NOISE_MS) " ms), and by more than chance. With four repeats a side or more that is the Mann-Whitney test (p below 0.05), with fewer the ranges must not overlap. Anything less is called level, and so is what ours would win where a run of its own failed. Nothing corrects for the number of comparisons: with hundreds of them some are chance." }
             }
         }
     }

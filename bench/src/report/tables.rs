@@ -20,7 +20,7 @@ pub(crate) fn results(grid: &Grid<'_>) -> Markup {
     let table = html! {
         div.scroll tabindex="0" role="region" aria-label={ "Results of " (grid.info.title) } {
             table {
-                caption { "Median of the repeats, in brackets the least and the greatest. Bold: the best of its setting." }
+                caption { "Median of the repeats, in brackets the least and the greatest. Bold: the best of its setting, among the links of which no run failed there." }
                 thead { tr {
                     th scope="col" { "setting" }
                     th scope="col" { "link" }
@@ -64,7 +64,7 @@ fn setting_rows(grid: &Grid<'_>, setting: usize, flow: &str, metrics: &[Metric])
                     @for (metric, best) in metrics.iter().zip(&best) {
                         @let spread = grid.spread(setting, *link, flow, *metric);
                         @let is_best = spread.is_some_and(|spread| Some(metric.counts().write(spread.median())) == *best);
-                        td.best[is_best] { (cell(*metric, spread)) }
+                        td.best[is_best && grid.failed(setting, *link) == 0] { (cell(*metric, spread)) }
                     }
                 }
             }
@@ -94,12 +94,15 @@ fn cell(metric: Metric, spread: Option<&Spread>) -> Markup {
     }
 }
 
-/// The best median as it is written, when the links differ at all.
+/// The best median as it is written, when the links differ at all. That of a link of which a run failed leaves out what
+/// it could not do.
 fn best(grid: &Grid<'_>, setting: usize, flow: &str, metric: Metric) -> Option<String> {
-    let medians = (0..grid.links.len())
-        .filter_map(|link| Some(grid.spread(setting, link, flow, metric)?.median()));
-    let all = Spread::of(medians.collect())?;
-    let best = if metric.more_is_better() { all.max() } else { all.min() };
+    let median = |link| Some(grid.spread(setting, link, flow, metric)?.median());
+    let links = || 0..grid.links.len();
+    let all = Spread::of(links().filter_map(median).collect())?;
+    let sound = links().filter(|link| grid.failed(setting, *link) == 0).filter_map(median);
+    let sound = Spread::of(sound.collect())?;
+    let best = if metric.more_is_better() { sound.max() } else { sound.min() };
     let write = |value| metric.counts().write(value);
     (write(all.min()) != write(all.max()) && best.is_finite()).then(|| write(best))
 }

@@ -124,6 +124,31 @@ fn failures_and_void_runs_are_told_with_their_reason_and_void_ones_enter_no_figu
 }
 
 #[test]
+fn a_link_of_which_a_run_failed_wins_nothing_in_that_setting() {
+    let (scenario, environment) = (info("sample"), environment());
+    let grid = |records: &[Record]| {
+        let grid = Grid::of(&Input { scenario: &scenario, environment: &environment, records });
+        let better = verdict::comparisons(&grid).into_iter().filter(|comparison| {
+            comparison.setting == 1 && comparison.standing == verdict::Standing::Better
+        });
+        let table = tables::results(&grid).into_string();
+        let is_ours = |row: &&str| row.contains(r#"<th scope="row">arq</th>"#);
+        let is_best = table.split("<tr>").filter(is_ours).nth(1).unwrap().contains("best");
+        let goals = goals::table(&grid).into_string();
+        (better.count(), is_best, goals.contains("but 1 failed"), words::in_one_line(&grid))
+    };
+    let mut records = small().records(1);
+    let (better, is_best, but_failed, line) = grid(&records);
+    assert!(better > 0 && is_best && !but_failed && !line.contains("failed"), "{line}");
+    let is_it = |record: &Record| record.cell.link == "arq" && record.cell.setting[0].1 == "10";
+    let arq = records.iter().position(is_it).unwrap();
+    records[arq].outcome = Outcome::Failed("no session".into());
+    let (better, is_best, but_failed, line) = grid(&records);
+    assert_eq!((better, is_best, but_failed), (0, false, true));
+    assert!(line.ends_with("; failed runs: 1 of arq"), "{line}");
+}
+
+#[test]
 fn where_we_lose_comes_before_where_we_win() {
     let mut records = small().records(1);
     for record in &mut records {

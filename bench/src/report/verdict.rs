@@ -38,7 +38,7 @@ pub(crate) enum Standing {
     Worse,
     /// Neither is.
     Level,
-    /// Ours is better than all, beyond noise.
+    /// Ours is better than all, beyond noise, and no run of it failed there.
     Better,
 }
 
@@ -94,8 +94,9 @@ fn compare(
         let defeat = defeat_by(grid, setting, flow, metric, &other.name, defeats);
         let standing = match (defeat, summary::is_beaten(metric, &theirs, &ours)) {
             (Some(_), _) => Standing::Worse,
-            (None, true) => Standing::Better,
-            (None, false) => Standing::Level,
+            // Of a link that could not run each time the figures say only how it does when it can.
+            (None, true) if grid.failed(setting, us) == 0 => Standing::Better,
+            (None, _) => Standing::Level,
         };
         Some(Comparison {
             metric,

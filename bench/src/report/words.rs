@@ -54,7 +54,7 @@ pub(crate) fn in_one_line(grid: &Grid<'_>) -> String {
     let all = comparisons(grid);
     let count = |standing| all.iter().filter(|comparison| comparison.standing == standing).count();
     let worst = all.iter().find(|comparison| comparison.standing == Standing::Worse);
-    match (all.is_empty(), worst) {
+    let words = match (all.is_empty(), worst) {
         (true, _) => "no comparison with another link".to_owned(),
         (_, Some(worst)) => format!(
             "worse in {}, level in {}, better in {}; worst: {}, {}",
@@ -69,7 +69,22 @@ pub(crate) fn in_one_line(grid: &Grid<'_>) -> String {
             count(Standing::Level),
             count(Standing::Better)
         ),
+    };
+    format!("{words}{}", failed_runs(grid))
+}
+
+/// "; failed runs: 2 of arq, 1 of quic".
+fn failed_runs(grid: &Grid<'_>) -> String {
+    let settings = 0..grid.settings.len();
+    let words = grid.links.iter().enumerate().filter_map(|(link, known)| {
+        let runs: usize = settings.clone().map(|setting| grid.failed(setting, link)).sum();
+        (runs > 0).then(|| format!("{runs} of {}", known.name))
+    });
+    let words: Vec<_> = words.collect();
+    if words.is_empty() {
+        return String::new();
     }
+    format!("; failed runs: {}", words.join(", "))
 }
 
 fn our_failures(grid: &Grid<'_>, us: usize) -> Vec<String> {
