@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
 
-use super::{files, key, read, sheet, Key, ResultSet, ResultsError};
+use super::{files, is_void, key, read, sheet, Key, ResultSet, ResultsError};
 use super::{ENVIRONMENT, RECORDS, SCENARIO, SHEET};
 use crate::record::{Environment, Record};
 
@@ -52,7 +52,7 @@ impl Journal {
         Ok((journal, warning))
     }
 
-    /// What need not be measured again: cell, repeat and seed of each record, failures too.
+    /// What need not be measured again: cell, repeat and seed of each record, failures too, void ones not.
     pub fn finished(&self) -> &HashSet<Key> {
         &self.finished
     }
@@ -70,7 +70,9 @@ impl Journal {
             return Err(ResultsError::io(&path)(error));
         }
         self.end += line.len() as u64;
-        self.finished.insert(key(record));
+        if !is_void(record) {
+            self.finished.insert(key(record));
+        }
         Ok(())
     }
 

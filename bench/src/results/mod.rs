@@ -15,7 +15,8 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::record::{Cell, Environment, Record};
+use crate::record::{Cell, Environment, Outcome, Record};
+use crate::summary;
 
 pub use environment::environment;
 pub use journal::Journal;
@@ -32,7 +33,7 @@ pub struct ResultSet {
     pub environment: Environment,
     /// The scenario as it ran, in TOML.
     pub scenario_toml: String,
-    /// In the order in which they were measured.
+    /// In the order in which they were measured; without the void ones that were measured again.
     pub records: Vec<Record>,
     /// What the reader should be told: a last line that was cut off.
     pub warning: Option<String>,
@@ -48,9 +49,17 @@ impl ResultSet {
     }
 
     /// What need not run again. A cell that failed is among them: that a link cannot do it is a result, and one that is
-    /// tried until it succeeds would look better than it is. Who knows better deletes its line.
+    /// tried until it succeeds would look better than it is. Who knows better deletes its line. A void one is not: it has
+    /// said nothing about the link.
     pub fn finished(&self) -> HashSet<Key> {
-        self.records.iter().map(key).collect()
+        self.records.iter().filter(|record| !is_void(record)).map(key).collect()
+    }
+}
+
+fn is_void(record: &Record) -> bool {
+    match &record.outcome {
+        Outcome::Measured(measurement) => summary::is_void(measurement),
+        Outcome::Failed(_) => false,
     }
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! How is a result set read, and what of it may be missing?
 
+use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::{ResultSet, ResultsError, ENVIRONMENT, RECORDS, SCENARIO};
+use super::{is_void, key, ResultSet, ResultsError, ENVIRONMENT, RECORDS, SCENARIO};
 use crate::record::{Environment, Record};
 
 pub(super) fn result_set(directory: &Path) -> Result<ResultSet, ResultsError> {
@@ -48,7 +49,16 @@ fn records(directory: &Path) -> Result<(Vec<Record>, Option<String>), ResultsErr
     };
     let lines = content[..whole].split_inclusive(|byte| *byte == b'\n');
     let records: Result<_, _> = lines.enumerate().map(record).collect();
-    Ok((records?, warning))
+    Ok((without_repeated(records?), warning))
+}
+
+/// Without the void runs in whose place a later one stands.
+fn without_repeated(records: Vec<Record>) -> Vec<Record> {
+    let mut later = HashSet::new();
+    let is_kept = |record: &Record| later.insert(key(record)) || !is_void(record);
+    let mut kept: Vec<_> = records.into_iter().rev().filter(is_kept).collect();
+    kept.reverse();
+    kept
 }
 
 fn text(directory: &Path, name: &'static str) -> Result<String, ResultsError> {

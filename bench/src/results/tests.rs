@@ -10,7 +10,7 @@ use nix::sched::{unshare, CloneFlags};
 use tempfile::tempdir;
 
 use super::*;
-use crate::record::{Measurement, Outcome};
+use crate::record::Measurement;
 use crate::scenario::wire::Network;
 
 const SCENARIO_TOML: &str = "title = \"Test\"\n";
@@ -43,6 +43,14 @@ fn failed(link: &str, repeat: u32) -> Record {
     Record { outcome: Outcome::Failed("no session, \"sorry\"".to_owned()), ..record(link, repeat) }
 }
 
+fn void(link: &str, repeat: u32) -> Record {
+    let mut record = record(link, repeat);
+    if let Outcome::Measured(measurement) = &mut record.outcome {
+        measurement.forward.emulator_overrun = 1;
+    }
+    record
+}
+
 fn here() -> Environment {
     environment("1.10.2", "arq-bench run test", 7)
 }
@@ -68,6 +76,27 @@ fn what_was_appended_is_read_back_and_need_not_be_measured_again() {
     // Nobody is tried again until luck has it.
     assert_eq!(finished, HashSet::from([key(&record("arq", 0)), key(&record("tcp", 0))]));
     assert_eq!(open(&set).finished(), &finished);
+}
+
+#[test]
+fn a_void_run_is_measured_again_and_the_sound_one_takes_its_place() {
+    let directory = tempdir().unwrap();
+    let mut journal = open(directory.path());
+    for record in [void("arq", 0), record("arq", 1), void("tcp", 0)] {
+        journal.append(&record).unwrap();
+    }
+    let sound = HashSet::from([key(&record("arq", 1))]);
+    assert_eq!(journal.finished(), &sound);
+    drop(journal);
+    let mut journal = open(directory.path());
+    assert_eq!(journal.finished(), &sound);
+    for record in [record("arq", 0), void("tcp", 0)] {
+        journal.append(&record).unwrap();
+    }
+    drop(journal);
+    let records = ResultSet::read(directory.path()).unwrap().records;
+    assert_eq!(records, [record("arq", 1), record("arq", 0), void("tcp", 0)]);
+    assert_eq!(read_to_string(directory.path().join(RECORDS)).unwrap().lines().count(), 5);
 }
 
 #[test]
