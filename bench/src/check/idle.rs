@@ -37,7 +37,9 @@ pub(super) fn idle(evidence: &Evidence<'_>) -> Tally {
         let mut hold = |what: &str, bound: f64, figure: &dyn Fn(&ManyLinks, SideOfMany) -> f64| {
             let found = runs.iter().map(|run| figure(run, side(run))).collect();
             if let Some(found) = Spread::of(found) {
-                tally.at_most(&format!("{what}, {name}"), found.median(), bound);
+                // What must never happen may not happen in any run, where a median forgives two of five.
+                let found = if bound == 0.0 { found.max() } else { found.median() };
+                tally.at_most(&format!("{what}, {name}"), found, bound);
             }
         };
         hold("KiB per idle link", KIB_PER_LINK, &|_, side| side.bytes_per_idle_link / 1_024.0);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! Are the project's targets met?
 //!
-//! [`NEEDS`] says which scenarios and links the targets T1 to T12 are judged by (T10 by [`crate::many_links`]), [`judge`] judges. A target is met only
-//! by the data that it names: all its cells, each with at least five sound repeats, compared by medians. A cell that is
-//! missing makes it *not measured*, which is not met; a run of ours that failed makes it missed, and so does one cell
-//! beyond its bound. Rivals count as they ran: a rank that they lost is later than any.
+//! [`NEEDS`] says which scenarios and links the targets T1 to T12 are judged by (T10 by [`crate::many_links`]), [`judge`]
+//! judges. A target is met only by the data that it names: all its cells, each with at least five sound repeats, compared
+//! by medians; what T10 allows none of is counted in the worst run. A cell that is missing makes it *not measured*, which
+//! is not met; a run of ours that failed makes it missed, and so does one cell beyond its bound. Rivals count as they
+//! ran: a rank that they lost is later than any.
 
 mod delivery;
 mod evidence;
