@@ -107,7 +107,8 @@ pub struct SideOfMany {
 pub struct FlowResult {
     /// As the scenario has it, with this cell's payload and rate.
     pub flow: Flow,
-    /// Messages that were meant to be sent; of a flood, those that were handed over.
+    /// Messages that were meant to be sent, those for which no time was left included; of a flood, those that were
+    /// handed over.
     pub offered: u64,
     /// Messages that came, each counted once.
     pub delivered: u64,

@@ -99,13 +99,15 @@ fn messages(
     every: u64,
 ) -> Vec<(f64, Option<f64>)> {
     let mut arrivals = ledger.arrivals.to_sorted().into_iter().peekable();
+    // What was never handed over would have left behind the last that was.
+    let last_ns = departures.last_ns(flow);
     let mut messages = Vec::new();
     for sequence in (0..departures.offered).step_by(every as usize) {
         while arrivals.next_if(|(number, _)| *number < sequence).is_some() {}
         let arrival = arrivals.next_if(|(number, _)| *number == sequence).map(|(_, times)| times);
         let intended_ns = departures.intended_ns(flow, sequence);
         let intended_ns = intended_ns.or_else(|| arrival.map(|(intended, _)| intended));
-        let intended_ns = intended_ns.unwrap_or(departures.first_ns);
+        let intended_ns = intended_ns.unwrap_or(last_ns);
         let latency = arrival.map(|(_, arrived)| milliseconds(intended_ns, arrived));
         messages.push((milliseconds(departures.first_ns, intended_ns), latency));
     }
@@ -239,5 +241,20 @@ mod tests {
         let departures = Departures { noted, ..departures(3) };
         let result = flow_result(&flood, &departures, &ledger);
         assert_eq!(result.messages[2], (4.0, None));
+    }
+
+    #[test]
+    fn what_was_never_handed_over_is_lost_behind_the_last_that_was() {
+        let text = r#"{"name":"o","payload_bytes":100,"pattern":"opening","messages":4}"#;
+        let mut noted = Thinned::default();
+        (0..2).for_each(|i| noted.push(i, FIRST + i * 30 * MS));
+        let mut ledger = Ledger::new(FIRST);
+        ledger.note(0, FIRST, FIRST + 5 * MS, 100).unwrap();
+        ledger.note(1, FIRST + 30 * MS, FIRST + 37 * MS, 100).unwrap();
+        let departures = Departures { noted, ..departures(4) };
+        let result = flow_result(&serde_json::from_str(text).unwrap(), &departures, &ledger);
+        assert_eq!(result.messages[1..], [(30.0, Some(7.0)), (30.0, None), (30.0, None)]);
+        assert_eq!((result.offered, result.delivered), (4, 2));
+        assert_eq!((result.percentiles.p50, result.percentiles.p90), (Some(7.0), None));
     }
 }

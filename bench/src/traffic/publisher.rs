@@ -224,13 +224,15 @@ impl FlowLog {
         noted.note(&self.payloads, pieces, arrived_ns)
     }
 
-    /// Messages that were meant to be sent: with a timetable all of them, else those that were.
+    /// Messages that were meant to be sent, those for which no time was left included; a flood is meant to send what
+    /// the link takes.
     fn offered(&self) -> u64 {
         match self.flow.pattern {
-            Pattern::Periodic { messages, .. } | Pattern::Transfer { messages } => messages,
-            Pattern::Flood { .. } | Pattern::PingPong { .. } | Pattern::Opening { .. } => {
-                self.sent.load(Ordering::Relaxed)
-            }
+            Pattern::Periodic { messages, .. }
+            | Pattern::Transfer { messages }
+            | Pattern::PingPong { messages }
+            | Pattern::Opening { messages } => messages,
+            Pattern::Flood { .. } => self.sent.load(Ordering::Relaxed),
         }
     }
 
@@ -261,6 +263,25 @@ pub(crate) fn limit(load: &Load, flow: &Flow) -> std::time::Duration {
 mod tests {
     use super::*;
 
+    fn load(flows: Vec<PlannedFlow>) -> Load {
+        let second = std::time::Duration::from_secs(1);
+        Load { links: Vec::new(), flows, seed: 1, open: second, grace: second, longest: second }
+    }
+
+    #[test]
+    fn what_there_was_no_time_for_was_offered_too() {
+        let offered = |pattern: &str| {
+            let text = format!(r#"{{"name":"f","payload_bytes":16,"pattern":{pattern}}}"#);
+            let flow = PlannedFlow { flow: serde_json::from_str(&text).unwrap(), link: 0 };
+            let log = FlowLog::new(&load(Vec::new()), 0, &flow);
+            log.set_sent(2);
+            log.departures(0).offered
+        };
+        assert_eq!(offered(r#""opening","messages":5"#), 5);
+        assert_eq!(offered(r#""ping-pong","messages":5"#), 5);
+        assert_eq!(offered(r#""flood","seconds":1.0"#), 2);
+    }
+
     #[test]
     fn flows_share_a_session_unless_they_want_their_own() {
         let flow = |own_session: bool, link: usize| {
@@ -269,15 +290,7 @@ mod tests {
             );
             PlannedFlow { flow: serde_json::from_str(&text).unwrap(), link }
         };
-        let second = std::time::Duration::from_secs(1);
-        let load = Load {
-            links: Vec::new(),
-            flows: vec![flow(true, 0), flow(false, 0), flow(false, 1), flow(false, 0)],
-            seed: 1,
-            open: second,
-            grace: second,
-            longest: second,
-        };
+        let load = load(vec![flow(true, 0), flow(false, 0), flow(false, 1), flow(false, 0)]);
         let session = |link, flows: &[usize]| Session { link, flows: flows.to_vec() };
         assert_eq!(sessions(&load), [session(0, &[0]), session(0, &[1, 3]), session(1, &[2])]);
     }
