@@ -49,7 +49,7 @@ pub(super) struct Options {
     /// How often each cell is measured, instead of as often as the scenario says.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: Option<u32>,
-    /// That many times the messages (or the time) of the scenario.
+    /// That many times the messages (or the time) of the scenario. Events and starts of flows keep their times.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = scale)]
     scale: f64,
     /// Decides losses, delays, payloads and the order of the links [default: 1, or that of the run gone on with].

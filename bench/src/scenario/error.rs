@@ -134,6 +134,18 @@ pub enum Problem {
         /// When it ends.
         until_s: f64,
     },
+    /// A scale that leaves out what the scenario is about.
+    #[error("at scale {factor} the traffic is over before {what} at {at_s} s; {least} is the least that reaches it")]
+    Scale {
+        /// So many times the messages.
+        factor: f64,
+        /// What does not happen.
+        what: String,
+        /// When it would.
+        at_s: f64,
+        /// At how many times the messages it does.
+        least: f64,
+    },
     /// A preset that names a preset.
     #[error("a preset's own network cannot name a preset")]
     NestedPreset,

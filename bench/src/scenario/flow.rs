@@ -63,6 +63,34 @@ pub enum Pattern {
     },
 }
 
+impl Pattern {
+    /// With so many times the messages, or the time where that is what counts.
+    pub(crate) fn scaled(mut self, factor: f64) -> Self {
+        match &mut self {
+            Self::Flood { seconds } => *seconds *= factor,
+            Self::Periodic { messages, .. }
+            | Self::Transfer { messages }
+            | Self::PingPong { messages }
+            | Self::Opening { messages } => *messages = scaled(*messages, factor),
+        }
+        self
+    }
+
+    /// How long it lasts, seconds; `None` where that depends on the link.
+    pub(super) fn length_s(&self) -> Option<f64> {
+        match *self {
+            Self::Periodic { rate_hz, messages } => Some(messages as f64 / rate_hz),
+            Self::Flood { seconds } => Some(seconds),
+            Self::Transfer { .. } | Self::PingPong { .. } | Self::Opening { .. } => None,
+        }
+    }
+}
+
+/// So many times a number of messages, at least one.
+pub(super) fn scaled(messages: u64, factor: f64) -> u64 {
+    (messages as f64 * factor).round().max(1.0) as u64
+}
+
 /// zenoh's priorities that applications may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

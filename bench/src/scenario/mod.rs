@@ -17,6 +17,7 @@ pub mod keys;
 mod library;
 mod network;
 mod published;
+mod scale;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -31,7 +32,7 @@ use crate::opponent::Opponent;
 use crate::record::Cell;
 use expand::Ground;
 use file::ScenarioFile;
-use flow::{Flow, Pattern};
+use flow::Flow;
 use wire::Network;
 
 pub(crate) use error::quoted;
@@ -152,24 +153,20 @@ impl Scenario {
     /// other repeats.
     ///
     /// # Errors
-    /// When that exceeds the bounds of a file.
+    /// When that exceeds the bounds of a file, and when the traffic would be over before an event or a flow begins: those
+    /// keep their times.
     pub fn scaled(
         &self,
         messages_factor: f64,
         repeats: Option<u32>,
     ) -> Result<Self, ScenarioError> {
+        scale::check(&self.grounds, messages_factor)
+            .map_err(|problem| ScenarioError::Invalid { file: self.name.clone(), problem })?;
         let mut file = self.file.clone();
         file.repeats = repeats.unwrap_or(file.repeats);
-        let scale =
-            |count: &mut u64| *count = (*count as f64 * messages_factor).round().max(1.0) as u64;
+        let scale = |count: &mut u64| *count = flow::scaled(*count, messages_factor);
         for flow in &mut file.flows {
-            match &mut flow.pattern {
-                Pattern::Flood { seconds } => *seconds *= messages_factor,
-                Pattern::Periodic { messages, .. }
-                | Pattern::Transfer { messages }
-                | Pattern::PingPong { messages }
-                | Pattern::Opening { messages } => scale(messages),
-            }
+            flow.pattern = flow.pattern.scaled(messages_factor);
         }
         for case in &mut file.cases {
             case.flow.messages.iter_mut().for_each(scale);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::flow::Pattern;
 use super::keys::{Table, KEYS};
 use super::wire::{Change, Loss};
 use super::*;
@@ -304,6 +305,23 @@ fn scaling_changes_counts_and_nothing_else() {
     assert!(matches!(schemes.scaled(1.0, Some(0)), Err(ScenarioError::Invalid { .. })));
     let flood = find("goodput").unwrap().scaled(0.25, None).unwrap();
     assert_eq!(counts(&flood)[0], Pattern::Flood { seconds: 2.0 });
+}
+
+#[test]
+fn a_scale_that_misses_an_event_or_a_start_is_refused_with_the_least_that_does_not() {
+    let refused =
+        |name: &str, factor| find(name).unwrap().scaled(factor, Some(1)).unwrap_err().to_string();
+    // 140 messages at 50 Hz.
+    let error = refused("blackout", 0.2);
+    assert!(error.contains("scale 0.2 the traffic is over before the event at 3 s"), "{error}");
+    let error = refused("fairness", 0.1);
+    assert!(error.contains("before flow `second` begins at 5 s; 0.251 is the least"), "{error}");
+    assert!(find("fairness").unwrap().scaled(0.251, None).is_ok());
+    // What the whole does not reach, nobody misses; how long a transfer takes, nobody knows.
+    let late = "[[network.event]]\nat_s = 9\ndelay_ms = 5";
+    assert!(small(late).scaled(0.5, None).is_ok());
+    let beside = "[[flow]]\nname = 'b'\npayload_bytes = 99\npattern = 'transfer'\nmessages = 9";
+    assert!(small(&format!("{beside}\n{late}")).scaled(0.1, None).is_ok());
 }
 
 #[test]
