@@ -10,7 +10,12 @@ use crate::scenario::{Figure, Published};
 
 /// Published figures with ours beside them.
 pub(crate) fn table(grid: &Grid<'_>) -> Markup {
-    if grid.info.published.is_empty() {
+    let published = &grid.info.published;
+    let scale = grid.info.extent.scale;
+    let is_shown = |key: &str| scale == 1.0 || !is_total(key);
+    let figures = || published.iter().flat_map(|row| row.figures.iter().map(move |it| (row, it)));
+    let shown: Vec<_> = figures().filter(|(_, (key, _))| is_shown(key)).collect();
+    if published.is_empty() {
         return html! {};
     }
     html! {
@@ -21,9 +26,17 @@ pub(crate) fn table(grid: &Grid<'_>) -> Markup {
                 th scope="col" { "setting" } th scope="col" { "published for" } th scope="col" { "figure" } th scope="col" { "published" }
                 @for link in &grid.links { th scope="col" { (link.name) } }
             } }
-            tbody { @for row in &grid.info.published { @for figure in &row.figures { (rows(grid, row, figure)) } } }
+            tbody { @for (row, figure) in &shown { (rows(grid, row, figure)) } }
         } }
+        @if shown.len() < figures().count() {
+            p { "Totals (durations, packets sent again) are left out: the source has them of the whole experiment, and here a run has " (scale) " times its messages." }
+        }
     }
+}
+
+/// Whether it grows with the messages of a run.
+fn is_total(key: &str) -> bool {
+    matches!(key, "duration_s" | "retransmissions")
 }
 
 /// A row for each setting that the published figure belongs to, so that none of ours is passed over; one without ours
@@ -152,6 +165,30 @@ fn relative(unit: Unit, ours: f64, published: Figure) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::sample::{environment, info, Sample};
+    use crate::report::Input;
+
+    #[test]
+    fn totals_stand_beside_totals_of_the_same_scale_only() {
+        let records = Sample { repeats: 1, delays: vec![0.5], ..Sample::drop_rate() }.records(1);
+        let environment = environment();
+        let page = |scale: f64| {
+            let mut scenario = info("sample");
+            scenario.extent.scale = scale;
+            let totals =
+                [("duration_s", Figure::Exact(4.0)), ("retransmissions", Figure::Exact(9.0))];
+            scenario.published[0].figures.extend(totals);
+            let input = Input { scenario: &scenario, environment: &environment, records: &records };
+            table(&Grid::of(&input)).into_string()
+        };
+        let has = |page: &str| {
+            ["mean latency", "duration</td>", "packets sent again</td>"].map(|it| page.contains(it))
+        };
+        assert_eq!(has(&page(1.0)), [true; 3]);
+        assert!(!page(1.0).contains("left out"));
+        assert_eq!(has(&page(0.1)), [true, false, false]);
+        assert!(page(0.1).contains("here a run has 0.1 times its messages"));
+    }
 
     #[test]
     fn differences_are_written_with_their_sign() {
