@@ -139,8 +139,11 @@ pub enum ReportError {
 /// Writes `index.html` and, under `figures/`, each figure as SVG and PNG into this directory, which is made if it does
 /// not exist; returns the path of `index.html`. Input without a record is left out.
 pub fn write(directory: &Path, inputs: &[Input<'_>]) -> Result<PathBuf, ReportError> {
-    let chapters: Vec<Chapter<'_>> =
-        inputs.iter().filter(|input| !input.records.is_empty()).map(chapter).collect();
+    let mut chapters: Vec<Chapter<'_>> = Vec::new();
+    for input in inputs.iter().filter(|input| !input.records.is_empty()) {
+        let name = free_name(&file_name(&input.scenario.name), &chapters);
+        chapters.push(chapter(input, name));
+    }
     if chapters.is_empty() {
         return Err(ReportError::Empty);
     }
@@ -160,10 +163,18 @@ pub fn write(directory: &Path, inputs: &[Input<'_>]) -> Result<PathBuf, ReportEr
     Ok(index)
 }
 
-fn chapter<'a>(input: &Input<'a>) -> Chapter<'a> {
+fn chapter<'a>(input: &Input<'a>, name: String) -> Chapter<'a> {
     let grid = Grid::of(input);
-    let figures = figures::figures(&grid, input.environment.seed);
-    Chapter { grid, figures, environment: input.environment }
+    let figures = figures::figures(&grid, &name, input.environment.seed);
+    Chapter { name, grid, figures, environment: input.environment }
+}
+
+/// The name of a chapter, numbered where one before has it.
+fn free_name(name: &str, before: &[Chapter<'_>]) -> String {
+    let numbered = (2..).map(|number: u32| format!("{name}-{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    let is_free = |name: &String| before.iter().all(|chapter| chapter.name != *name);
+    names.find(is_free).unwrap_or_default()
 }
 
 /// Whole or not at all: a report that was there stays until the new one is complete.

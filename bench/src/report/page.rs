@@ -12,6 +12,8 @@ use crate::summary::LATENCY_NOISE_MS;
 
 /// A scenario with its figures.
 pub(crate) struct Chapter<'a> {
+    /// How anchors and files call it: the scenario's name, with a number where a report has several of it.
+    pub(crate) name: String,
     /// What was measured.
     pub(crate) grid: Grid<'a>,
     /// How it looks.
@@ -74,7 +76,7 @@ fn contents(chapters: &[Chapter<'_>]) -> Markup {
 }
 
 fn anchor(chapter: &Chapter<'_>) -> String {
-    format!("scenario-{}", super::file_name(&chapter.grid.info.name))
+    format!("scenario-{}", chapter.name)
 }
 
 fn summary(chapters: &[Chapter<'_>]) -> Markup {
@@ -112,7 +114,7 @@ fn how_to_read() -> Markup {
 
 /// The words of a single scenario stand in the summary already.
 fn chapter(chapter: &Chapter<'_>, with_words: bool) -> Markup {
-    let Chapter { grid, figures, environment } = chapter;
+    let Chapter { grid, figures, environment, .. } = chapter;
     let info = grid.info;
     html! {
         section.scenario id=(anchor(chapter)) {

@@ -89,6 +89,28 @@ fn each_figure_is_there_as_svg_and_as_png() {
 }
 
 #[test]
+fn two_sets_of_one_scenario_have_figures_and_anchors_of_their_own() {
+    let (scenario, environment) = (info("sample"), environment());
+    let sets = [small().records(1), small().records(2)];
+    let input =
+        |set: usize| Input { scenario: &scenario, environment: &environment, records: &sets[set] };
+    let scratch = Scratch::new("twice");
+    let index = write(&scratch.0, &[input(0), input(1)]).unwrap();
+    let page = fs::read_to_string(index).unwrap();
+    let files = scratch.figures();
+    for name in ["sample", "sample-2"] {
+        assert!(page.contains(&format!(r#"id="scenario-{name}""#)), "no anchor for {name}");
+        assert!(files.contains(&format!("{name}-distribution.svg")), "{files:?}");
+    }
+    let mut ids: Vec<_> =
+        page.split(" id=\"").skip(1).filter_map(|at| at.split('"').next()).collect();
+    let all = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), all, "an id stands twice");
+}
+
+#[test]
 fn no_figure_holds_what_is_not_a_number() {
     let scratch = Scratch::new("numbers");
     let records = Sample { repeats: 1, ..Sample::drop_rate() }.records(3);

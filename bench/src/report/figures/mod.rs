@@ -16,8 +16,8 @@ use super::plot::Line;
 /// More panels than this are too many for a figure; it then shows a choice, evenly taken, and says so.
 pub(crate) const MOST_PANELS: usize = 12;
 
-/// All figures that the records give; none that would be empty or say nothing.
-pub(crate) fn figures(grid: &Grid<'_>, seed: u64) -> Vec<Figure> {
+/// All figures that the records give, for the chapter of this name; none that would be empty or say nothing.
+pub(crate) fn figures(grid: &Grid<'_>, chapter: &str, seed: u64) -> Vec<Figure> {
     let mut figures = sweep::figures(grid);
     if figures.is_empty() {
         figures.extend(rows::figures(grid));
@@ -27,8 +27,7 @@ pub(crate) fn figures(grid: &Grid<'_>, seed: u64) -> Vec<Figure> {
     figures.extend(fairness::figures(grid));
     figures.extend(in_flight::figures(grid));
     for figure in &mut figures {
-        figure.id =
-            format!("{}-{}", super::file_name(&grid.info.name), super::file_name(&figure.id));
+        figure.id = format!("{chapter}-{}", super::file_name(&figure.id));
         figure.origin = format!(
             "Scenario {}; seed {seed}; {}; made by: {}",
             grid.info.name,
