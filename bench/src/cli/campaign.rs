@@ -32,6 +32,8 @@ pub(super) struct Campaign {
     pub(super) seed: u64,
     /// What the user would type to make these results again.
     pub(super) command: String,
+    /// What the user would type to go on with them.
+    pub(super) go_on: String,
 }
 
 /// Why a campaign ended before its last cell. What was finished is kept.
@@ -47,8 +49,8 @@ pub(super) enum CampaignError {
     #[error("signals cannot be caught: {0}")]
     Signals(#[source] std::io::Error),
     /// The user's wish is no failure of the bench, and yet not all is there.
-    #[error("interrupted: {finished} of {all} runs are finished and kept; go on with\n  {command} --out {}", directory.display())]
-    Interrupted { finished: usize, all: usize, command: String, directory: PathBuf },
+    #[error("interrupted: {finished} of {all} runs are finished and kept; go on with\n  {go_on}")]
+    Interrupted { finished: usize, all: usize, go_on: String },
 }
 
 impl Campaign {
@@ -138,8 +140,7 @@ impl Campaign {
         CampaignError::Interrupted {
             finished: journal.finished().len(),
             all,
-            command: self.command.clone(),
-            directory: self.directory.clone(),
+            go_on: self.go_on.clone(),
         }
     }
 }

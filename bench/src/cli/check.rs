@@ -46,7 +46,8 @@ pub(super) fn run(args: &CheckArgs) -> Result<(), CliError> {
             list::duration(all)
         );
         for (need, scenario) in &wanted {
-            run::measure_into(scenario, &args.results.join(need.scenario), args.seed)?;
+            let directory = args.results.join(need.scenario);
+            run::measure_into(scenario, &directory, args.seed, &args.command())?;
         }
         if args.wants_many_links() {
             many_links::measure_target(&args.results)?;
@@ -68,6 +69,18 @@ pub(super) fn run(args: &CheckArgs) -> Result<(), CliError> {
 }
 
 impl CheckArgs {
+    /// What to type to go on.
+    fn command(&self) -> String {
+        let mut command = format!("arq-bench check --results {}", self.results.display());
+        if !self.only.is_empty() {
+            command.push_str(&format!(" --only {}", self.only.join(",")));
+        }
+        if let Some(seed) = self.seed {
+            command.push_str(&format!(" --seed {seed}"));
+        }
+        command
+    }
+
     /// Whether what was asked for helps to decide a target.
     fn decides(&self, target: &str) -> bool {
         let asked = |need: &&Need| self.only.iter().any(|name| name == need.scenario);
@@ -167,6 +180,15 @@ mod tests {
         // Nothing that is judged is left to no scenario.
         let names: Vec<_> = NEEDS.iter().map(|need| need.scenario).chain([MANY_LINKS]).collect();
         assert_eq!(targets(&names).len(), 13);
+    }
+
+    #[test]
+    fn an_interrupted_check_goes_on_as_a_check() {
+        let results = PathBuf::from("there");
+        let plain = CheckArgs { results, ..args(&[]) };
+        assert_eq!(plain.command(), "arq-bench check --results there");
+        let cut = CheckArgs { seed: Some(3), ..args(&["goodput", "sack"]) };
+        assert!(cut.command().ends_with(" --only goodput,sack --seed 3"), "{}", cut.command());
     }
 
     #[test]

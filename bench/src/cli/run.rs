@@ -93,17 +93,30 @@ fn run_scenario(scenario: &Scenario, named: &str, options: &Options) -> Result<(
     }
 }
 
-/// Measures a scenario as it is into `directory`, or goes on there.
+/// Measures a scenario as it is into `directory`, or goes on there; `go_on` is what to type after an interruption.
 pub(super) fn measure_into(
     scenario: &Scenario,
     directory: &Path,
     seed: Option<u64>,
+    go_on: &str,
 ) -> Result<ResultSet, CliError> {
-    let out = Some(directory.to_owned());
-    let options = Options { scale: 1.0, out, seed, ..Options::default() };
-    let campaign = options.campaign(scenario, &scenario.name)?;
+    let campaign = campaign_into(scenario, directory, seed, go_on);
     announce(&campaign);
     Ok(campaign.run()?)
+}
+
+/// The links of the scenario have been chosen; the command tells of them all the same.
+fn campaign_into(
+    scenario: &Scenario,
+    directory: &Path,
+    seed: Option<u64>,
+    go_on: &str,
+) -> Campaign {
+    let links = scenario.links.iter().map(|link| link.name.clone()).collect();
+    let out = Some(directory.to_owned());
+    let options = Options { links, repeats: None, scale: 1.0, seed, out };
+    let campaign = options.campaign_of(scenario.clone(), &scenario.name);
+    Campaign { go_on: go_on.to_owned(), ..campaign }
 }
 
 impl Options {
@@ -115,13 +128,19 @@ impl Options {
         if self.scale != 1.0 || self.repeats.is_some() {
             scenario = scenario.scaled(self.scale, self.repeats)?;
         }
+        Ok(self.campaign_of(scenario, named))
+    }
+
+    /// Of a scenario that is cut down already.
+    fn campaign_of(&self, scenario: Scenario, named: &str) -> Campaign {
         let directory = match &self.out {
             Some(directory) => directory.clone(),
             None => next_free(Path::new(RESULTS), &scenario.name),
         };
         let seed = self.seed.or_else(|| seed_in(&directory)).unwrap_or(DEFAULT_SEED);
         let command = self.command(named, seed);
-        Ok(Campaign { scenario, directory, seed, command })
+        let go_on = format!("{command} --out {}", directory.display());
+        Campaign { scenario, directory, seed, command, go_on }
     }
 
     /// What to type to measure the same again.
@@ -219,6 +238,24 @@ mod tests {
         );
         let plain = Options { scale: 1.0, ..Options::default() };
         assert_eq!(plain.command("quick", 1), "arq-bench run quick --seed 1");
+    }
+
+    #[test]
+    fn what_a_check_measures_can_be_typed_and_gone_on_with() {
+        let root = tempfile::tempdir().unwrap();
+        let links = vec!["arq".to_owned(), "udp".to_owned()];
+        let whole = scenario::find("ping-pong").unwrap();
+        let chosen = whole.with_links(&links).unwrap();
+        let check = campaign_into(&chosen, root.path(), None, "arq-bench check");
+        assert_eq!(check.command, "arq-bench run ping-pong --seed 1 --links arq,udp");
+        assert_eq!(check.go_on, "arq-bench check");
+        // To the letter: results of another scenario are not gone on with.
+        let out = Some(root.path().to_owned());
+        let options = Options { links, scale: 1.0, out, ..Options::default() };
+        let typed = options.campaign(&whole, "ping-pong").unwrap();
+        assert_eq!(typed.scenario.text, check.scenario.text);
+        let words = format!("{} --out {}", check.command, root.path().display());
+        assert_eq!(typed.go_on, words);
     }
 
     #[test]

@@ -58,6 +58,14 @@ impl Plan {
         Cell { link: LINK.to_owned(), setting }
     }
 
+    /// What to type to measure the same again.
+    fn command(&self, repeats: u32) -> String {
+        let Self { idle, busy, idle_s, busy_s } = self;
+        format!(
+            "arq-bench {SCENARIO} --idle {idle} --busy {busy} --idle-s {idle_s} --busy-s {busy_s} --repeats {repeats}"
+        )
+    }
+
     /// Kept beside the results; two different plans do not mix in one folder.
     fn toml(&self) -> String {
         let Self { idle, busy, idle_s, busy_s } = self;
@@ -84,9 +92,7 @@ pub fn measure_into(
     program: &Path,
     say: &dyn Fn(&str),
 ) -> Result<ResultSet, Error> {
-    let Plan { idle, busy, .. } = plan;
-    let command = format!("arq-bench {SCENARIO} --idle {idle} --busy {busy} --repeats {repeats}");
-    let environment = results::environment(zenoh::GIT_VERSION, &command, 0);
+    let environment = results::environment(zenoh::GIT_VERSION, &plan.command(repeats), 0);
     let (mut journal, warning) = Journal::open(directory, &environment, &plan.toml())?;
     warning.iter().for_each(|warning| say(warning));
     for repeat in 0..repeats {
@@ -118,5 +124,19 @@ pub(crate) fn record(
         started_unix_s,
         network: Network::default(),
         outcome: Outcome::Measured(Box::new(measurement)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_repeats_the_whole_plan() {
+        let plan = Plan { idle: 7, busy: 2, idle_s: 30, busy_s: 4 };
+        assert_eq!(
+            plan.command(3),
+            "arq-bench many-links --idle 7 --busy 2 --idle-s 30 --busy-s 4 --repeats 3"
+        );
     }
 }
