@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::CliError;
+use crate::many_links::SCENARIO as MANY_LINKS;
 use crate::report::{self, Input, ScenarioInfo};
 use crate::results::ResultSet;
 use crate::scenario::{self, Scenario};
@@ -23,8 +24,7 @@ pub(super) struct ReportArgs {
 
 /// Writes the report of what is in the folders.
 pub(super) fn run(args: &ReportArgs) -> Result<(), CliError> {
-    let results: Vec<_> =
-        args.results.iter().map(|directory| Results::read(directory)).collect::<Result<_, _>>()?;
+    let results = read_all(&args.results)?;
     let first = args.results.first().map_or_else(|| Path::new("."), PathBuf::as_path);
     let target = args.out.clone().unwrap_or_else(|| first.join(FOLDER));
     let path = write_to(&target, &results)?;
@@ -33,6 +33,11 @@ pub(super) fn run(args: &ReportArgs) -> Result<(), CliError> {
 }
 
 const FOLDER: &str = "report";
+
+/// What a report can tell of; `check/*` has more.
+fn read_all(directories: &[PathBuf]) -> Result<Vec<Results>, CliError> {
+    directories.iter().filter_map(|directory| Results::read(directory).transpose()).collect()
+}
 
 /// Writes the report into the folder of the results.
 pub(super) fn write(directory: &Path, results: &[Results]) -> Result<PathBuf, CliError> {
@@ -55,13 +60,19 @@ impl Results {
         Self { info: ScenarioInfo::of(scenario, set.environment.command.clone()), set }
     }
 
-    /// Reads a folder. The scenario is the one that is kept there, whatever has become of the shipped one.
-    fn read(directory: &Path) -> Result<Self, CliError> {
+    /// Reads a folder. The scenario is the one that is kept there, whatever has become of the shipped one; `None` of
+    /// what was no scenario.
+    fn read(directory: &Path) -> Result<Option<Self>, CliError> {
         let set = ResultSet::read(directory)?;
+        if set.environment.command.split_whitespace().nth(1) == Some(MANY_LINKS) {
+            let folder = directory.display();
+            eprintln!("note: {folder} is left out: {MANY_LINKS} is no scenario and has no figures");
+            return Ok(None);
+        }
         set.warning.iter().for_each(|warning| eprintln!("note: {warning}"));
         let name = set.records.first().map_or("scenario", |record| record.scenario.as_str());
         let scenario = scenario::read(name, &directory.display().to_string(), &set.scenario_toml)?;
-        Ok(Self::of(&scenario, set))
+        Ok(Some(Self::of(&scenario, set)))
     }
 
     fn input(&self) -> Input<'_> {
@@ -70,5 +81,31 @@ impl Results {
             environment: &self.set.environment,
             records: &self.set.records,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::many_links::{record, Plan};
+    use crate::record::Measurement;
+    use crate::results::{environment, Journal};
+
+    #[test]
+    fn many_links_are_left_out_of_a_report_over_all_of_a_check() {
+        let root = tempfile::tempdir().unwrap();
+        let begin = |name: &str, command: &str, text: &str| {
+            let directory = root.path().join(name);
+            let (journal, _) =
+                Journal::open(&directory, &environment("1.10.2", command, 1), text).unwrap();
+            (directory, journal)
+        };
+        let (many, mut journal) = begin(MANY_LINKS, "arq-bench many-links --idle 1", "idle = 1\n");
+        journal.append(&record(&Plan::TARGET, 0, 0, Measurement::default())).unwrap();
+        let shipped = scenario::find("quick").unwrap();
+        let (quick, _) = begin("quick", "arq-bench run quick --seed 1", &shipped.text);
+        let results = read_all(&[many, quick]).unwrap();
+        let titles: Vec<_> = results.iter().map(|results| &results.info.title).collect();
+        assert_eq!(titles, [&shipped.title]);
     }
 }
