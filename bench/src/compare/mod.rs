@@ -15,6 +15,7 @@ use clap::Args;
 
 use crate::record::{Cell, Environment};
 use crate::results::{ResultSet, ResultsError};
+use crate::scenario::flow::Flow;
 use crate::summary::significance::{holm, mann_whitney, welch};
 use crate::summary::{self, Figure, Figures, Spread, Summary};
 
@@ -156,12 +157,13 @@ fn is_same_cell(a: &Summary, b: &Summary) -> bool {
     a.scenario == b.scenario && a.cell == b.cell
 }
 
-/// A changed number of messages is no other experiment; a changed network or payload is. A cell without a single
-/// result has no flows to differ in.
+/// A changed number of messages, or length of a flood, is no other experiment; a changed network is, and anything else of
+/// a flow. A cell without a single result has no flows to differ in.
 fn has_same_ground(a: &Summary, b: &Summary) -> bool {
-    let flows = |summary: &Summary| -> Vec<_> {
+    let flows = |summary: &Summary| -> Vec<Flow> {
         let flows = summary.flows.iter().map(|flow| &flow.flow);
-        flows.map(|flow| (flow.name.clone(), flow.payload_bytes, flow.priority)).collect()
+        // At scale 0 all lengths are alike.
+        flows.map(|flow| Flow { pattern: flow.pattern.scaled(0.0), ..flow.clone() }).collect()
     };
     a.network == b.network && (flows(a) == flows(b) || a.repeats == 0 || b.repeats == 0)
 }

@@ -7,6 +7,7 @@ use rand_core::{RngCore, SeedableRng};
 use super::*;
 use crate::record::{Outcome, Record};
 use crate::results::{environment, Journal};
+use crate::scenario::flow::{CongestionControl, Pattern, Reliability};
 use crate::summary::tests::{flat, run};
 
 fn repeats(link: &str, drop: &str, latencies_ms: &[f64]) -> Vec<Record> {
@@ -74,6 +75,35 @@ fn cells_without_a_counterpart_are_named() {
     assert!(notes.contains("drop_percent 10, tcp: measured over another network"), "{notes}");
     let nothing = p99_of(&[], &repeats("arq", "10", &SLOW));
     assert!(table::of(&nothing).starts_with("The two sets have no cell in common."));
+}
+
+#[test]
+fn what_was_sent_otherwise_is_not_compared_and_more_of_it_is() {
+    let changed = |change: fn(&mut Flow)| {
+        let mut records = repeats("arq", "10", &SLOW);
+        for record in &mut records {
+            if let Outcome::Measured(measurement) = &mut record.outcome {
+                change(&mut measurement.flows[0].flow);
+            }
+        }
+        let compared = p99_of(&repeats("arq", "10", &SLOW), &records);
+        (compared.rows.len(), compared.notes.join("\n"))
+    };
+    let otherwise: [fn(&mut Flow); 7] = [
+        |flow| flow.pattern = Pattern::Periodic { rate_hz: 51.0, messages: 100 },
+        |flow| flow.pattern = Pattern::PingPong { messages: 100 },
+        |flow| flow.congestion_control = CongestionControl::Drop,
+        |flow| flow.reliability = Reliability::BestEffort,
+        |flow| flow.own_session = true,
+        |flow| flow.link = Some("udp".to_owned()),
+        |flow| flow.start_s = 1.0,
+    ];
+    for change in otherwise {
+        let (rows, notes) = changed(change);
+        assert!(rows == 0 && notes.contains("or with another flow"), "{rows}: {notes}");
+    }
+    let more: fn(&mut Flow) = |flow| flow.pattern = flow.pattern.scaled(3.0);
+    assert_eq!(changed(more), (1, String::new()));
 }
 
 #[test]
