@@ -74,17 +74,17 @@ pub(super) fn measure(
     })
 }
 
-/// What the idle links of one side cost.
+/// What the idle links of one side cost. A link that has ended, and a thread, count no more: a sum can have shrunk.
 fn side_of_many(plan: &Plan, before: &Count, opened: &Count, rested: &Count) -> SideOfMany {
     let grown =
         opened.resident_bytes.max(rested.resident_bytes) as f64 - before.resident_bytes as f64;
     SideOfMany {
         bytes_per_idle_link: grown.max(0.0) / plan.idle.max(1) as f64,
         idle_cpu_s: rested.cpu_s - opened.cpu_s,
-        wake_ups: rested.sleeps - opened.sleeps,
-        packets_sent: rested.packets_sent - opened.packets_sent,
-        ptos: rested.ptos - opened.ptos,
-        retransmitted: rested.retransmitted - opened.retransmitted,
+        wake_ups: rested.sleeps.saturating_sub(opened.sleeps),
+        packets_sent: rested.packets_sent.saturating_sub(opened.packets_sent),
+        ptos: rested.ptos.saturating_sub(opened.ptos),
+        retransmitted: rested.retransmitted.saturating_sub(opened.retransmitted),
         links_lost: (plan.idle + plan.busy).saturating_sub(rested.links),
     }
 }
@@ -208,5 +208,8 @@ mod tests {
             links_lost: 1,
         };
         assert_eq!(side, expected);
+        let shrunk = side_of_many(&plan, &count(1), &count(6), &count(4));
+        assert_eq!((shrunk.wake_ups, shrunk.packets_sent), (0, 0));
+        assert_eq!((shrunk.ptos, shrunk.retransmitted), (0, 0));
     }
 }
