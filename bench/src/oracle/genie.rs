@@ -30,7 +30,7 @@ pub struct Passage {
 }
 
 /// Latency percentiles of the ideal selective repeat for the messages of a periodic flow, over all of them; `None`
-/// for other flows, without a log, and where events change the delay.
+/// for other flows, without a log, and where events change the delay or the rate.
 ///
 /// `log` is ascending in time; `first_departure_ns` is when the first message was meant to leave, on the log's clock.
 pub fn genie(
@@ -40,9 +40,11 @@ pub fn genie(
     first_departure_ns: u64,
 ) -> Option<Percentiles> {
     let (rate_hz, messages) = timetable(flow)?;
-    let delay_changes =
-        network.events.iter().any(|event| matches!(event.change, Change::DelayMs(_)));
-    if log.is_empty() || delay_changes || messages == 0 {
+    let times_change = network
+        .events
+        .iter()
+        .any(|event| matches!(event.change, Change::DelayMs(_) | Change::RateMbps(_)));
+    if log.is_empty() || times_change || messages == 0 {
         return None;
     }
     let genie = Genie::new(flow, network, log);

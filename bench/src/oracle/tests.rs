@@ -163,6 +163,19 @@ fn genie_meets_the_fates_of_the_log_in_their_order() {
 }
 
 #[test]
+fn where_events_change_what_a_packet_takes_there_is_no_genie() {
+    let log = [Passage { entered_ns: 0, lost: false }];
+    let with = |change| {
+        let mut network = with_rate(network(10.0, 0.0), 10.0);
+        network.events.push(event(change));
+        genie(&periodic(1_000), &network, &log, 0)
+    };
+    assert_eq!(with(Change::DelayMs(20.0)), None);
+    assert_eq!(with(Change::RateMbps(1.0)), None);
+    assert!(with(Change::LossPercent(20.0)).is_some() && with(Change::Blackout).is_some());
+}
+
+#[test]
 fn genie_waits_for_the_end_of_a_blackout() {
     let mut network = network(10.0, 0.0);
     network.events.push(Event {
