@@ -33,7 +33,8 @@ pub(super) fn back_after_a_blackout(evidence: &Evidence<'_>) -> Tally {
     tally
 }
 
-/// When the network's one blackout of that length is over, after the first message.
+/// When the network's one blackout of that length is over, on the network's clock: 5 ms more than after the first
+/// message.
 fn blackout_end_ms(network: &Network) -> Option<f64> {
     let [Event { at_s, until_s: Some(until_s), every_s: None, change: Change::Blackout }] =
         network.events.as_slice()

@@ -152,6 +152,7 @@ fn add_bounds(measurement: &mut Measurement, setting: &Setting, log: &PacketLog)
         .map(|packet| Passage { entered_ns: packet.entered_ns, lost: packet.fate == Fate::Lost })
         .collect();
     for result in &mut measurement.flows {
+        // The clock of the log begins 5 ms before the first message: the genie's leave that much earlier.
         let first_departure_ns = (result.flow.start_s * 1e9) as u64;
         // A log that was cut off would make the network look better than it was.
         let log = if log.not_kept == 0 { passages.as_slice() } else { &[] };

@@ -10,7 +10,8 @@
 //! after the last logged packet nothing is lost. The log counts packets, so that a burst of so many *packets* is as
 //! long for the genie as it was for the link. Only losses that no sender can help belong into the log (the loss model,
 //! bit errors), not those of a full queue. Delay is the delay as it was set, without jitter. Blackouts are taken from
-//! the events, for a link that falls silent in one leaves no trace of it.
+//! the events, for a link that falls silent in one leaves no trace of it. The bench tells the genie that the first
+//! message leaves when the log's clock begins, which is 5 ms early: its blackouts end that much later for it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -217,7 +217,7 @@ pub const KEYS: &[Key] = &[
     key(Policer, "rate_mbps", MBPS, "", "The rate of the tokens."),
     key(Policer, "burst_bytes", QUEUE, "", "The size of the bucket."),
     //
-    key(Event, "at_s", SECONDS, "", "When it begins, after the first message."),
+    key(Event, "at_s", SECONDS, "", "When it begins; the clock starts 5 ms before the first message."),
     key(Event, "until_s", SECONDS, "for good", "When it is over: a ramp of the loss has arrived, anything else has ended."),
     key(Event, "every_s", PERIOD, "once", "It happens again each so many seconds."),
     key(Event, "blackout", FLAG, "false", "Everything vanishes. One of these four in each event."),

@@ -102,7 +102,8 @@ pub struct Policer {
     pub burst_bytes: u32,
 }
 
-/// A change of the network at a time after the first message; times are seconds.
+/// A change of the network. Times are seconds of the network's clock, which begins with the order to go: 5 ms, and what
+/// the order takes, before the first message is due.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "EventTable", into = "EventTable")]
 pub struct Event {
