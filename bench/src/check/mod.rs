@@ -41,9 +41,9 @@ const ARQ: &str = "arq";
 const ARQ_NO_FEC: &str = "arq-no-fec";
 /// What a zenoh user gets without choosing anything but the protocol.
 const DEFAULTS: [&str; 3] = ["tcp-cubic", "quic", "udp-rel"];
-/// Every stock link; those that were not run are no rivals, but for those that a target names.
-const STOCK: [&str; 8] =
-    ["tcp-cubic", "tcp-bbr", "udp", "udp-rel", "quic", "quic-rel0", "tls", "ws"];
+/// The stock links among which T3 looks for the best: those that its scenario is measured with. Of the others `tls` and
+/// `ws` are `tcp` with more to do, and `quic-rel0` is, like `udp`, a link that repairs nothing.
+const STOCK: [&str; 5] = ["tcp-cubic", "tcp-bbr", "udp", "udp-rel", "quic"];
 /// Medians of fewer repeats are worth little.
 const REPEATS: usize = 5;
 

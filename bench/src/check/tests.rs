@@ -201,6 +201,12 @@ const HARD: [(&str, &str); 3] =
     [("drop_percent", "25"), ("delay_ms", "10"), ("payload_bytes", "100000")];
 
 #[test]
+fn every_rival_is_measured() {
+    let need = NEEDS.iter().find(|need| need.scenario == "drop-rate").unwrap();
+    assert!(STOCK.iter().chain(&DEFAULTS).all(|link| need.links.contains(link)));
+}
+
+#[test]
 fn in_an_ideal_world_all_is_met() {
     for verdict in judge(&ideal_world()) {
         assert_eq!(verdict.outcome, Outcome::Met, "{verdict:#?}");
