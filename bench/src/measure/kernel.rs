@@ -2,9 +2,8 @@
 //! How do both kernels get what a link asks for, and their own settings back afterwards?
 
 use std::collections::BTreeMap;
-use std::process::Command;
 
-use crate::lab::Host;
+use crate::lab::{run, Host, LabError};
 use crate::opponent::Opponent;
 
 use super::MeasureError;
@@ -107,32 +106,21 @@ fn set_control(host: &Host, index: usize, control: &str) -> Result<(), MeasureEr
     let route = format!(
         "route replace local {address} dev lo table local scope host src {address} congctl {control}"
     );
-    run(host.command("ip").args(route.split(' ')))
-        .map_err(|reason| failed("congestion control", index, "set", reason))?;
+    run(host.command("ip").args(route.split(' ')), "")
+        .map_err(|error| failed("congestion control", index, "set", &error))?;
     Ok(())
 }
 
 /// A kernel parameter of a host.
 fn read(host: &Host, index: usize, name: &str) -> Result<String, MeasureError> {
     let path = format!("/proc/sys/{}", name.replace('.', "/"));
-    run(host.command("cat").arg(path)).map_err(|reason| failed(name, index, "read", reason))
+    let printed = run(host.command("cat").arg(path), "");
+    let value = printed.map_err(|error| failed(name, index, "read", &error))?;
+    Ok(value.trim().to_owned())
 }
 
-/// What a command printed, or why it failed.
-fn run(command: &mut Command) -> Result<String, String> {
-    // Users without root often have no sbin in their path, where `ip` lives.
-    let path = std::env::var("PATH").unwrap_or_default();
-    let output = command.env("PATH", format!("{path}:/usr/sbin:/sbin")).output();
-    let output = output.map_err(|e| e.to_string())?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    match output.status.success() {
-        true => Ok(text(&output.stdout)),
-        false => Err(text(&output.stderr)),
-    }
-}
-
-fn failed(setting: &str, host: usize, done: &'static str, reason: String) -> MeasureError {
-    MeasureError::Kernel { setting: setting.to_owned(), host, done, reason }
+fn failed(setting: &str, host: usize, done: &'static str, error: &LabError) -> MeasureError {
+    MeasureError::Kernel { setting: setting.to_owned(), host, done, reason: error.to_string() }
 }
 
 #[cfg(test)]
