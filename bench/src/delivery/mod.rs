@@ -135,7 +135,7 @@ fn percentiles(messages: &[(f64, Option<f64>)]) -> Percentiles {
 }
 
 /// The smallest value that `percent` of `total` do not exceed, those beyond `sorted` being greater than any.
-fn nearest_rank(sorted: &[f64], total: usize, percent: f64) -> Option<f64> {
+pub(crate) fn nearest_rank(sorted: &[f64], total: usize, percent: f64) -> Option<f64> {
     // The product can exceed a whole number by a rounding error, which must not become a rank.
     let rank = (total as f64 * percent / 100.0 - 1e-9).ceil().max(1.0) as usize;
     sorted.get(rank - 1).copied()

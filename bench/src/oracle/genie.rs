@@ -17,6 +17,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::{packet_time_ms, packets, timetable};
+use crate::delivery::nearest_rank;
 use crate::record::Percentiles;
 use crate::scenario::flow::Flow;
 use crate::scenario::wire::{Change, Event, Network};
@@ -56,15 +57,11 @@ pub fn genie(
     Some(percentiles(&latencies_ms))
 }
 
-/// Nearest ranks of ascending latencies.
+/// Of ascending latencies.
 fn percentiles(latencies_ms: &[f64]) -> Percentiles {
-    let count = latencies_ms.len() as f64;
-    let rank = |percent: f64| {
-        let rank = (count * percent / 100.0).ceil().max(1.0);
-        latencies_ms.get(rank as usize - 1).copied()
-    };
+    let rank = |percent| nearest_rank(latencies_ms, latencies_ms.len(), percent);
     Percentiles {
-        mean_of_delivered: Some(latencies_ms.iter().sum::<f64>() / count),
+        mean_of_delivered: Some(latencies_ms.iter().sum::<f64>() / latencies_ms.len() as f64),
         p50: rank(50.0),
         p90: rank(90.0),
         p99: rank(99.0),

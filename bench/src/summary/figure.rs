@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::delivery::nearest_rank;
 use crate::record::{FlowResult, Measurement};
 use crate::scenario::flow::Pattern;
 
@@ -280,8 +281,7 @@ fn gap_p99_ms(result: &FlowResult) -> Option<f64> {
     let silence_ms = arrivals.last().map(|arrival_ms| last_departure_ms - arrival_ms);
     gaps.extend(silence_ms.filter(|silence_ms| *silence_ms > 0.0));
     gaps.sort_unstable_by(f64::total_cmp);
-    let rank = (gaps.len() * 99).div_ceil(100);
-    gaps.get(rank.checked_sub(1)?).copied()
+    nearest_rank(&gaps, gaps.len(), 99.0)
 }
 
 fn payload_bytes(result: &FlowResult) -> f64 {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::probe::{Arrival, Load, Pace, Probe};
 use super::row::{Near, Row};
+use crate::delivery::nearest_rank;
 use crate::emulator::{EmulatorError, Network};
 use crate::record::WireCount;
 use crate::scenario::wire::{Network as Asked, Policer, Wire};
@@ -90,8 +91,8 @@ impl Bench<'_> {
         let mut rows = Vec::new();
         for asked in [0.5, 10.0, 50.0] {
             let delayed = self.latencies(asked, 0.0)?;
-            for (name, rank, allowed) in [("p50", 0.5, 0.3), ("p99", 0.99, 1.0)] {
-                let measured = percentile(&delayed, rank) - percentile(&clean, rank);
+            for (name, percent, allowed) in [("p50", 50.0, 0.3), ("p99", 99.0, 1.0)] {
+                let measured = percentile(&delayed, percent) - percentile(&clean, percent);
                 let name = format!("added delay, {name}");
                 rows.push(Row::near(name, "ms", Near { asked, measured, allowed }));
             }
@@ -117,7 +118,7 @@ impl Bench<'_> {
         let waiting = f64::from(queue_bytes / u32::from(LEN_BYTES)) + 1.0;
         let full = waiting * f64::from(LEN_BYTES) * 8.0 / rate_mbps / 1e3;
         let queue =
-            Near { asked: round(full), measured: percentile(&run.latencies(), 0.5), allowed: 2.0 };
+            Near { asked: round(full), measured: percentile(&run.latencies(), 50.0), allowed: 2.0 };
         let left = run.count.entered_packets - run.count.queue_full;
         Ok(vec![
             Row::near(name("rate"), "Mb/s", near),
@@ -199,10 +200,9 @@ fn overtaken(arrivals: &[Arrival]) -> usize {
     late.map(|arrival| arrival.number).collect::<std::collections::BTreeSet<_>>().len()
 }
 
-/// The value at this rank of sorted values; not a number when there are none.
-fn percentile(sorted: &[f64], rank: f64) -> f64 {
-    let index = (sorted.len() as f64 * rank) as usize;
-    sorted.get(index.min(sorted.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
+/// Of sorted values; not a number when there are none.
+fn percentile(sorted: &[f64], percent: f64) -> f64 {
+    nearest_rank(sorted, sorted.len(), percent).unwrap_or(f64::NAN)
 }
 
 fn deviation(values: &[f64]) -> f64 {
