@@ -6,6 +6,8 @@
 //! cannot occupy more memory than the credit says. Only reliable lanes need credit: a best-effort
 //! lane drops instead.
 
+use crate::wire::MAX_MESSAGE_BYTES;
+
 /// What a message costs beside its bytes: about what keeping it takes.
 pub(crate) const MESSAGE_OVERHEAD_BYTES: u64 = 64;
 
@@ -35,7 +37,18 @@ impl Granted {
 
     /// Whether it is worth telling the peer: a quarter of the window is new.
     pub(crate) fn is_due(&self) -> bool {
-        self.consumed + self.window - self.announced >= self.window / 4
+        self.is_new(4)
+    }
+
+    /// The same for a window that several lanes share: where `held` by readers that stall leaves the peer less than
+    /// the longest message takes, a sixteenth is worth it. The peer may wait for just that.
+    pub(crate) fn is_due_beside(&self, held: impl FnOnce() -> u64) -> bool {
+        let left = |held: u64| self.announced.saturating_sub(self.consumed + held);
+        self.is_new(4) || (self.is_new(16) && left(held()) < message_cost(MAX_MESSAGE_BYTES))
+    }
+
+    fn is_new(&self, share: u64) -> bool {
+        self.consumed + self.window - self.announced >= self.window / share
     }
 
     /// The credit to announce now.
@@ -54,6 +67,17 @@ impl Granted {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // ARQ-FLW-4
+    #[test]
+    fn a_reader_that_stalls_makes_smaller_steps_of_a_shared_window() {
+        let mut granted = Granted::new(256 << 10);
+        granted.on_consumed(16 << 10);
+        assert!(!granted.is_due() && !granted.is_due_beside(|| 128 << 10));
+        assert!(granted.is_due_beside(|| 192 << 10));
+        granted.announce();
+        assert!(!granted.is_due_beside(|| 256 << 10), "nothing is new");
+    }
 
     // ARQ-FLW-4
     #[test]

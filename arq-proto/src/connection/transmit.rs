@@ -244,7 +244,7 @@ impl Connection {
                 Sent::Again => self.counters.chunks_retransmitted += 1,
                 Sent::Parity | Sent::Repair => self.counters.repair_symbols_sent += 1,
             }
-            self.scheduler.on_sent(id, waiting);
+            self.scheduler.on_sent(id, waiting, self.pending_lanes);
         }
     }
 
@@ -287,14 +287,18 @@ impl Connection {
 
     fn has_control(&self) -> bool {
         self.ping_due
-            || self.granted.is_due()
+            || self.is_credit_due()
             || self.lane_granted.iter().any(|granted| granted.is_due())
             || self.send_lanes.iter().any(|lane| lane.has_forget())
     }
 
+    fn is_credit_due(&self) -> bool {
+        self.granted.is_due_beside(|| self.recv_lanes.iter().map(|lane| lane.credited()).sum())
+    }
+
     /// Credit, forgotten messages and pings.
     fn offer_control(&mut self, out: &mut Vec<u8>, draft: &mut Draft) {
-        if self.granted.is_due() && draft.room(out) >= CONTROL_BYTES {
+        if self.is_credit_due() && draft.room(out) >= CONTROL_BYTES {
             let bytes = self.granted.announce();
             draft.put(out, &Frame::MaxData { bytes }, Some(Content::MaxData));
         }
@@ -382,6 +386,11 @@ impl Connection {
         Some(self.single(start, out.len()))
     }
 
+    /// Whether a reliable message has begun that the peer does not have yet.
+    fn awaits_delivery(&self) -> bool {
+        self.send_lanes.iter().any(|lane| lane.awaits_delivery())
+    }
+
     /// The lanes that have a chunk which credit allows, one bit each; the most urgent first.
     fn waiting_lanes(&mut self) -> u16 {
         let mut credit = self.credit - self.credit_used;
@@ -394,7 +403,9 @@ impl Connection {
                 Readiness::Ready => waiting |= 1 << index,
                 Readiness::NoCredit => {}
                 // What the peer grants next is for this lane: shorter messages of less urgent ones would take it all.
-                Readiness::NoConnectionCredit => credit = 0,
+                // Unless nothing is under way that it could be granted for.
+                Readiness::NoConnectionCredit if self.awaits_delivery() => credit = 0,
+                Readiness::NoConnectionCredit => {}
                 Readiness::Nothing => self.pending_lanes &= !(1 << index),
             }
         }

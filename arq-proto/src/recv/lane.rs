@@ -210,7 +210,8 @@ impl RecvLane {
         }
         let is_complete = matches!(slot, Slot::Complete(_));
         self.touched_at = (!self.reliable).then_some(now);
-        if is_complete {
+        // With a hold time, what was given up to make room may have been waited for.
+        if is_complete || !self.hold.is_zero() {
             self.release(now);
         }
         Ok(Received::Stored)

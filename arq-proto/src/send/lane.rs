@@ -372,6 +372,11 @@ impl SendLane {
         self.credit = self.credit.max(bytes);
     }
 
+    /// Whether a message has begun whose delivery the lane waits for.
+    pub(crate) fn awaits_delivery(&self) -> bool {
+        self.is_reliable() && self.begin > self.base
+    }
+
     /// Whether everything has arrived or was given up.
     pub(crate) fn is_empty(&self) -> bool {
         self.messages.is_empty()

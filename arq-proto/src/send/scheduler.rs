@@ -23,13 +23,14 @@ impl Scheduler {
         starved.or_else(|| LaneId::all().find(|lane| waiting >> lane.index() & 1 == 1))
     }
 
-    /// A chunk of `served` was sent while the lanes in `waiting` had something to send.
-    pub(crate) fn on_sent(&mut self, served: LaneId, waiting: u16) {
+    /// A chunk of `served` was sent while the lanes in `waiting` could have sent something; those in `pending` had
+    /// something, if without credit.
+    pub(crate) fn on_sent(&mut self, served: LaneId, waiting: u16, pending: u16) {
         for lane in LaneId::all() {
             let count = &mut self.passed_over[lane.index()];
-            if lane == served || waiting >> lane.index() & 1 == 0 {
+            if lane == served || pending >> lane.index() & 1 == 0 {
                 *count = 0;
-            } else {
+            } else if waiting >> lane.index() & 1 == 1 {
                 *count += 1;
             }
         }
@@ -48,7 +49,7 @@ mod tests {
         let mut served = [0_u32; LaneId::COUNT];
         for _ in 0..10_000 {
             let lane = scheduler.pick(waiting).unwrap();
-            scheduler.on_sent(lane, waiting);
+            scheduler.on_sent(lane, waiting, waiting);
             served[lane.index()] += 1;
         }
         assert!(served[0] > 9_600, "{served:?}");

@@ -99,6 +99,36 @@ fn short_messages_do_not_take_the_credit_that_a_long_urgent_one_waits_for() {
     pair.run(60 * SEC, |pair| pair.server_side().app.inbox(bulk_lane()).messages == 2_000).unwrap();
 }
 
+/// Half of the window lies unread, and little of the rest was announced again: the urgent message needs more.
+// ARQ-LAN-2, ARQ-FLW-4
+#[test]
+fn a_reader_that_stalls_ends_no_other_lane() {
+    const URGENT: u8 = 1;
+    let small = MIN_WINDOW_BYTES as u32;
+    let config = ConfigBuilder {
+        lane_window_bytes: small,
+        connection_window_bytes: small,
+        ..Config::builder()
+    };
+    let mut scenario =
+        Scenario::new(7).config(config).client_sends([Flow::reliable(BULK, 1_000, 61)]);
+    scenario.server = AppPlan { reading: Reading::AllBut(bulk_lane()), ..AppPlan::default() };
+    let mut pair = Pair::new(&scenario);
+    pair.run_to_connected(SEC).unwrap();
+    pair.world.run_for(200 * MS).unwrap();
+    let client = pair.conn;
+    let send = |pair: &mut Pair, flow: Flow| {
+        pair.world.with_conn(client, |clock, _, app| app.add_flow(clock.offset(), flow));
+        pair.world.run_for(200 * MS).unwrap();
+    };
+    send(&mut pair, Flow::reliable(BULK + 1, 1_000, 10));
+    send(&mut pair, Flow::reliable(URGENT, 60_000, 1));
+    send(&mut pair, Flow::reliable(BULK + 2, 1_000, 10));
+    let inbox =
+        |priority| pair.server_side().app.inbox(lane(priority, Reliability::Reliable)).messages;
+    assert_eq!((inbox(URGENT), inbox(BULK + 1), inbox(BULK + 2)), (1, 10, 10));
+}
+
 // ARQ-LAN-4
 #[test]
 fn nothing_stale_hides_in_the_lane() {
