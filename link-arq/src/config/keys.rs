@@ -320,7 +320,7 @@ pub const KEYS: &[Key] = &[
         number("bytes", MIN_WINDOW_BYTES, GIB),
         "16777216",
         "receive credit of all priorities of a link; its peer can occupy as much again with best-effort \
-         messages",
+         messages, and 1 MiB at least",
     ),
     config(
         "queue_bytes",

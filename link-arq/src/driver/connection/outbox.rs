@@ -104,8 +104,8 @@ impl Inner {
                     if is_too_long(&error) {
                         let size = transmit.segment_size;
                         self.with_core(|state, now| state.core.handle_refused(now, size));
-                    } else {
-                        // The address may be gone: until the peer asks another, the routing table
+                    } else if is_refused_source(&error) {
+                        // The address is gone: until the peer asks another, the routing table
                         // chooses among those that are left.
                         lock(&self.state).local_ip = None;
                     }
@@ -139,4 +139,10 @@ impl Inner {
     fn park(&self, unsent: Option<Unsent>) {
         lock(&self.state).outbox = Outbox::Parked(unsent);
     }
+}
+
+/// Whether a send failed as it does where the source address is none of this host's: EINVAL on Linux. A lack of memory or
+/// a firewall says nothing about the address, and another one would make the peer ask it.
+fn is_refused_source(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::InvalidInput | std::io::ErrorKind::AddrNotAvailable)
 }
