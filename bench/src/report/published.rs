@@ -21,13 +21,15 @@ pub(crate) fn table(grid: &Grid<'_>) -> Markup {
     html! {
         h3 { "Published figures and ours" }
         p { "Source: " (grid.info.source) ". Another machine, another network, in part other years: orders of magnitude compare, digits do not. In brackets: ours relative to the published figure." }
-        div.scroll tabindex="0" role="region" aria-label="Published figures and ours" { table {
-            thead { tr {
-                th scope="col" { "setting" } th scope="col" { "published for" } th scope="col" { "figure" } th scope="col" { "published" }
-                @for link in &grid.links { th scope="col" { (link.name) } }
+        @if !shown.is_empty() {
+            div.scroll tabindex="0" role="region" aria-label="Published figures and ours" { table {
+                thead { tr {
+                    th scope="col" { "setting" } th scope="col" { "published for" } th scope="col" { "figure" } th scope="col" { "published" }
+                    @for link in &grid.links { th scope="col" { (link.name) } }
+                } }
+                tbody { @for (row, figure) in &shown { (rows(grid, row, figure)) } }
             } }
-            tbody { @for (row, figure) in &shown { (rows(grid, row, figure)) } }
-        } }
+        }
         @if shown.len() < figures().count() {
             p { "Totals (durations, packets sent again) are left out: the source has them of the whole experiment, and here a run has " (scale) " times its messages." }
         }
