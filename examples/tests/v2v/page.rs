@@ -133,6 +133,7 @@ fn updates_are_often(browser: &mut Browser) {
 /// The nearest vehicle loses what distance does not, so what it loses is what the slider says.
 fn sliders_act_on_both_radios(browser: &mut Browser) {
     browser.value("window.seen = null; new EventSource('/api/views').onmessage = (e) => { seen = JSON.parse(e.data); }; 1");
+    assert!(browser.becomes("seen"), "views come");
     browser.value(
         "window.moved = performance.now();
         for (const [id, value] of [['drop', 40], ['burst', 4], ['delay', 20]]) {

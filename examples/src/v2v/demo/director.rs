@@ -60,26 +60,8 @@ impl Controls {
     }
 }
 
-/// Runs the demo until it is stopped or falls apart.
-pub(super) fn direct(
-    stages: Vec<Stage>,
-    world: WorldArgs,
-    controls: &Controls,
-    views: &watch::Sender<String>,
-    stop: &Stop,
-) -> zenoh::Result<()> {
-    let uses = vec![RadioUse::default(); stages.len()];
-    let paths = vec![None; world.vehicles as usize];
-    let (world, began) = (World::new(world), Instant::now());
-    let mut director = Director { stages, world, paths, uses, began };
-    let outcome = director.run(controls, views, stop);
-    let reports: Vec<_> = director.stages.iter().filter_map(Stage::report).collect();
-    director.stages.into_iter().for_each(Stage::close);
-    reports.iter().for_each(|report| println!("{}", summary(report)));
-    outcome
-}
-
-struct Director {
+/// Moves the radios and gathers what is reported.
+pub(super) struct Director {
     stages: Vec<Stage>,
     world: World,
     /// What each vehicle's radio was last set to.
@@ -89,6 +71,36 @@ struct Director {
 }
 
 impl Director {
+    /// Starts the parts of all stages. Each link opens its sessions over the radio as it is, with the same chances.
+    pub(super) fn start(
+        stages: Vec<Stage>,
+        world: WorldArgs,
+        added: &Impairment,
+        camera_kbps: u32,
+    ) -> zenoh::Result<Self> {
+        let uses = vec![RadioUse::default(); stages.len()];
+        let paths = vec![None; world.vehicles as usize];
+        let (world, began) = (World::new(world), Instant::now());
+        let mut director = Self { stages, world, paths, uses, began };
+        director.move_radio(clock::now(), added)?;
+        director.stages.iter_mut().try_for_each(|stage| stage.start(camera_kbps))?;
+        Ok(director)
+    }
+
+    /// Runs the demo until it is stopped or falls apart.
+    pub(super) fn direct(
+        mut self,
+        controls: &Controls,
+        views: &watch::Sender<String>,
+        stop: &Stop,
+    ) -> zenoh::Result<()> {
+        let outcome = self.run(controls, views, stop);
+        let reports: Vec<_> = self.stages.iter().filter_map(Stage::report).collect();
+        self.stages.into_iter().for_each(Stage::close);
+        reports.iter().for_each(|report| println!("{}", summary(report)));
+        outcome
+    }
+
     fn run(
         &mut self,
         controls: &Controls,

@@ -24,6 +24,7 @@ use super::vehicle::{self, VehicleArgs};
 use super::world::WorldArgs;
 
 pub use director::Controls;
+use director::Director;
 pub use link::{choose, Against, Contender};
 use server::Shared;
 pub use stage::{Stage, StageError};
@@ -92,9 +93,8 @@ pub fn main() -> ExitCode {
 fn demo(args: &DemoArgs) -> zenoh::Result<()> {
     let added =
         Impairment { drop_percent: args.drop, burst_packets: args.burst, delay_ms: args.delay };
-    let controls = Controls::new(
-        added.check().map_err(|error| format!("{error} (--drop, --burst, --delay)"))?,
-    );
+    let added = added.check().map_err(|error| format!("{error} (--drop, --burst, --delay)"))?;
+    let controls = Controls::new(added);
     // What can fail at once comes before what takes seconds.
     let listener = bind(args.page)?;
     let page = listener.local_addr()?;
@@ -102,12 +102,13 @@ fn demo(args: &DemoArgs) -> zenoh::Result<()> {
     println!("Setting up {} vehicles on two emulated radios...", args.world.vehicles);
     let stages = choose(args.against)?
         .into_iter()
-        .map(|contender| Stage::set(contender, args.world, args.camera))
+        .map(|contender| Stage::set(contender, args.world))
         .collect::<Result<Vec<_>, _>>()?;
+    let director = Director::start(stages, args.world, &added, args.camera)?;
     let (views, shown) = view::channel();
     let server = server::start(listener, Shared::new(controls.clone(), shown)?)?;
     println!("The page is at http://{page} (Ctrl-C ends the demo).");
-    let directed = director::direct(stages, args.world, &controls, &views, &stop);
+    let directed = director.direct(&controls, &views, &stop);
     stop.now();
     drop(views);
     let _ = server.join();

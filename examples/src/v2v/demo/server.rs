@@ -106,7 +106,8 @@ async fn accept(listener: tokio::net::TcpListener, shared: Shared) {
 
 async fn answer(request: Request<Incoming>, shared: Shared) -> Result<Response<Body>, Infallible> {
     if is_foreign(&request, shared.is_local) {
-        return Ok(refuse(StatusCode::FORBIDDEN, "only the demo's own page may ask"));
+        let error = "only the demo's own page may ask; --page 0.0.0.0:8088 serves other machines";
+        return Ok(refuse(StatusCode::FORBIDDEN, error));
     }
     let path = request.uri().path().to_owned();
     let answer = match (request.method(), path.as_str()) {
@@ -132,7 +133,9 @@ fn is_foreign<B>(request: &Request<B>, is_local: bool) -> bool {
     };
     let host = header(HOST).unwrap_or_default();
     let is_other_site = header(ORIGIN).is_some_and(|origin| {
-        origin.strip_prefix("http://").is_none_or(|origin| !origin.eq_ignore_ascii_case(host))
+        // A front end may speak TLS.
+        let site = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        site.is_none_or(|site| !site.eq_ignore_ascii_case(host))
     });
     is_other_site || (is_local && !is_this_machine(host))
 }
@@ -220,6 +223,7 @@ mod tests {
         assert!(is_foreign("evil.example:8088", None, true), "a name made to point here");
         assert!(is_foreign("", None, true));
         assert!(!is_foreign("robot.local:8088", None, false), "served to other machines");
+        assert!(!is_foreign("robot.local", Some("https://robot.local"), false), "behind TLS");
         assert!(is_foreign("robot.local:8088", Some("http://evil.example"), false));
     }
 }

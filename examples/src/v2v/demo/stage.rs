@@ -31,6 +31,8 @@ const LAST_WORDS: usize = 8;
 pub struct Stage {
     /// How the link is called.
     pub name: &'static str,
+    contender: Contender,
+    world: WorldArgs,
     network: Network,
     parts: Vec<Part>,
     report: Arc<Mutex<Option<Report>>>,
@@ -83,12 +85,8 @@ pub enum StageError {
 }
 
 impl Stage {
-    /// Makes the network and starts everybody. The caller's thread must outlive the stage: the parts end with it.
-    pub fn set(
-        contender: Contender,
-        world: WorldArgs,
-        camera_kbps: u32,
-    ) -> Result<Self, StageError> {
+    /// Makes the network, with nobody in it yet.
+    pub fn set(contender: Contender, world: WorldArgs) -> Result<Self, StageError> {
         // At most 64 vehicles.
         let mut network = Network::new(world.vehicles as u8)?;
         network.begin(&wire::Network::default(), world.seed)?;
@@ -108,29 +106,26 @@ impl Stage {
             move |source| StageError::Start { role, link: name, source }
         };
         let log = tempfile::NamedTempFile::new().map_err(failed("the log of the parts"))?;
-        let mut stage = Self {
+        Ok(Self {
             name,
+            contender,
+            world,
             network,
             parts: Vec::new(),
             report: Arc::default(),
             log,
             certificates,
             counted: WireCount::default(),
-        };
-        stage.start(&contender, world, camera_kbps)?;
-        Ok(stage)
+        })
     }
 
-    fn start(
-        &mut self,
-        contender: &Contender,
-        world: WorldArgs,
-        camera_kbps: u32,
-    ) -> Result<(), StageError> {
+    /// Starts everybody. The caller's thread must outlive the stage: the parts end with it.
+    pub fn start(&mut self, camera_kbps: u32) -> Result<(), StageError> {
+        let (contender, world) = (self.contender.clone(), self.world);
         let own = self.network.host(OWN as usize);
         let (listener, connector) =
             (contender.listener(own.ipv4().into()), contender.connector(own.ipv4().into()));
-        let settings = self.settings(contender, world);
+        let settings = self.settings(&contender, world);
         let mut monitor = self.command(own, "the monitor")?;
         monitor.args([
             "monitor",

@@ -26,6 +26,8 @@ const LONGEST_GAP: u32 = 600;
 const SILENCE: Duration = Duration::from_millis(1_100);
 /// Beacons of a vehicle that are kept. It makes ten a second at most; only a false one counts more.
 const MOST_OUTCOMES: usize = 1_000;
+/// Presumed beacons that a later one may correct: those of ten minutes and more. Older ones stay as they are.
+const MOST_PRESUMED: usize = 6_000;
 
 /// What is known of all vehicles.
 #[derive(Debug)]
@@ -34,6 +36,8 @@ pub struct Awareness {
     began: Duration,
     tracks: Vec<Track>,
     total: Deadlines,
+    /// When somebody asked last.
+    asked_at: Duration,
 }
 
 /// The newest that is known of a vehicle.
@@ -63,8 +67,8 @@ struct Track {
     /// When the next beacon of a silent vehicle is due, looked at up to this time.
     rule: BeaconRule,
     looked_to: Duration,
-    /// Beacons presumed since the newest that has come.
-    presumed: u64,
+    /// When the beacons were made that are presumed since the newest that has come.
+    presumed: VecDeque<Duration>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +91,7 @@ impl Awareness {
     /// from `settled` on.
     pub fn new(own: u32, vehicles: u32, began: Duration, settled: Duration) -> Self {
         let tracks = (0..vehicles).map(|_| Track::new(settled)).collect();
-        Self { own, began, tracks, total: Deadlines::default() }
+        Self { own, began, tracks, total: Deadlines::default(), asked_at: began }
     }
 
     /// A beacon has come; one of an unknown vehicle is ignored.
@@ -113,9 +117,10 @@ impl Awareness {
         }
         let missing: Vec<_> =
             last.into_iter().flat_map(|last| missing_between(last, known.stamp)).collect();
-        if last.is_some_and(|last| are_counted(last, known.stamp)) {
-            self.total.missing -= track.forget_presumed();
-        }
+        // The next beacon tells how many there were; without that, those are known that lie before it.
+        let counted_from = last.filter(|last| are_counted(*last, known.stamp));
+        let known_from = counted_from.map_or(sent, |last| last.sent);
+        self.total.missing -= track.forget_presumed(known_from);
         track.go_on_from(known);
         let missing = missing.into_iter().map(|(sequence, sent)| (sequence, sent, Fate::Missing));
         for (sequence, sent, fate) in missing.chain([(sequence, sent, fate)]) {
@@ -139,15 +144,19 @@ impl Awareness {
 
     /// What became of the beacons of the last ten seconds.
     pub fn deadlines(&mut self, world: &World, now: Duration) -> Deadlines {
+        // A monitor that was asleep does not catch up: it would not have heard them.
+        let was_asleep = now.saturating_sub(self.asked_at) > WINDOW;
+        let since = if was_asleep { now.saturating_sub(WINDOW) } else { Duration::ZERO };
+        self.asked_at = now;
         let own = self.own;
         let others = (0..world.vehicles()).filter(|vehicle| *vehicle != own);
         others.fold(Deadlines::default(), |all, vehicle| {
-            all.with(self.deadlines_of(world, vehicle, now))
+            self.presume(world, vehicle, since, now);
+            all.with(self.deadlines_of(vehicle, now))
         })
     }
 
-    fn deadlines_of(&mut self, world: &World, vehicle: u32, now: Duration) -> Deadlines {
-        self.presume(world, vehicle, now);
+    fn deadlines_of(&mut self, vehicle: u32, now: Duration) -> Deadlines {
         let begin = now.saturating_sub(WINDOW);
         let mut recent = Deadlines::default();
         if let Some(track) = self.tracks.get_mut(vehicle as usize) {
@@ -159,14 +168,13 @@ impl Awareness {
         recent
     }
 
-    /// Counts the beacons that a silent vehicle has made and that should be here.
-    fn presume(&mut self, world: &World, vehicle: u32, now: Duration) {
+    /// Counts the beacons that a silent vehicle has made `since` and that should be here.
+    fn presume(&mut self, world: &World, vehicle: u32, since: Duration, now: Duration) {
         let is_silent = self.age(vehicle, now) > SILENCE;
         let Some(track) = self.tracks.get_mut(vehicle as usize).filter(|_| is_silent) else {
             return;
         };
-        // A monitor that was asleep does not catch up: it would not have heard them.
-        track.looked_to = track.looked_to.max(now.saturating_sub(WINDOW));
+        track.looked_to = track.looked_to.max(since);
         while track.looked_to + BeaconRule::CHECK_EVERY + DEADLINE < now {
             track.looked_to += BeaconRule::CHECK_EVERY;
             let time = track.looked_to;
@@ -174,7 +182,10 @@ impl Awareness {
                 world.motion(vehicle, time).is_some_and(|motion| track.rule.is_due(time, &motion));
             if is_due && world.distance_m(self.own, vehicle, time) <= RANGE_M {
                 self.total.count(Fate::Missing);
-                track.presumed += 1;
+                if track.presumed.len() == MOST_PRESUMED {
+                    track.presumed.pop_front();
+                }
+                track.presumed.push_back(time);
                 track.keep(Outcome { sequence: None, sent: time, fate: Fate::Missing });
             }
         }
@@ -193,7 +204,7 @@ impl Track {
             outcomes: VecDeque::new(),
             rule: BeaconRule::default(),
             looked_to: settled,
-            presumed: 0,
+            presumed: VecDeque::new(),
         }
     }
 
@@ -202,22 +213,20 @@ impl Track {
         missing.find(|outcome| outcome.sequence == Some(sequence))
     }
 
-    /// The beacons are known now that were presumed, and were the last; how many those were.
-    fn forget_presumed(&mut self) -> u64 {
-        for _ in 0..self.presumed {
-            // Some have left the window.
-            if self.outcomes.back().is_some_and(|outcome| outcome.sequence.is_none()) {
-                self.outcomes.pop_back();
-            }
+    /// What was presumed of the time from `known_from` on is known now, or presumed anew; how many beacons that was.
+    fn forget_presumed(&mut self, known_from: Duration) -> u64 {
+        let is_of_it = |outcome: &Outcome| outcome.sequence.is_none() && outcome.sent >= known_from;
+        while self.outcomes.back().is_some_and(is_of_it) {
+            self.outcomes.pop_back();
         }
-        std::mem::take(&mut self.presumed)
+        let presumed = std::mem::take(&mut self.presumed);
+        presumed.iter().filter(|made| **made >= known_from).count() as u64
     }
 
     fn go_on_from(&mut self, newest: Known) {
         self.newest = Some(newest);
         self.rule = BeaconRule::after(newest.stamp.sent, newest.motion);
         self.looked_to = newest.stamp.sent;
-        self.presumed = 0;
     }
 
     fn keep(&mut self, outcome: Outcome) {
@@ -266,7 +275,8 @@ impl Deadlines {
 
 /// Whether the numbers of two beacons tell how many there were between them: not if the vehicle began anew or was away.
 fn are_counted(last: Stamp, next: Stamp) -> bool {
-    next.sequence.checked_sub(last.sequence).is_some_and(|steps| steps <= LONGEST_GAP)
+    let steps = next.sequence.checked_sub(last.sequence);
+    steps.is_some_and(|steps| (1..=LONGEST_GAP).contains(&steps))
 }
 
 /// The beacons between two, if they are counted, and when they were made if they were evenly spread.
@@ -317,7 +327,8 @@ mod tests {
 
         fn deadlines(&mut self, now_ms: u32) -> [u64; 3] {
             let now = NOW + MS * now_ms;
-            let recent = self.awareness.deadlines_of(&self.world, self.vehicle, now);
+            self.awareness.presume(&self.world, self.vehicle, Duration::ZERO, now);
+            let recent = self.awareness.deadlines_of(self.vehicle, now);
             [recent.on_time, recent.late, recent.missing]
         }
 
@@ -385,15 +396,32 @@ mod tests {
     }
 
     #[test]
+    fn what_was_presumed_and_comes_after_all_is_counted_once() {
+        let mut case = Case::near();
+        let [_, _, presumed] = case.deadlines(5_001);
+        // The first that ever comes was made 3 s ago, and the next follow it.
+        for n in 0..20 {
+            case.hear(n, 2_000 + 100 * n, 5_010);
+        }
+        let [on_time, late, missing] = case.deadlines(5_011);
+        assert_eq!((on_time, late), (0, 20));
+        assert!((1..presumed).contains(&missing), "{missing} of {presumed}");
+        assert_eq!(case.awareness.total().all(), 20 + missing);
+    }
+
+    #[test]
     fn a_vehicle_that_is_never_heard_is_missing_and_a_monitor_that_slept_does_not_catch_up() {
         let mut case = Case::near();
         let [on_time, late, missing] = case.deadlines(5_001);
         assert_eq!((on_time, late), (0, 0));
         assert!(missing >= 4, "{missing}");
-        let before = case.awareness.total().missing;
-        case.deadlines(3_600_000);
-        let after = case.awareness.total().missing;
-        assert!(after - before <= 101, "{} in one report", after - before);
+        let mut missing_at = |now: Duration| {
+            case.awareness.deadlines(&case.world, now);
+            case.awareness.total().missing
+        };
+        let (before, after) = (missing_at(NOW + MS * 5_001), missing_at(NOW + MS * 3_600_000));
+        // Ten a second of each of the others, ten seconds long.
+        assert!(after - before <= 39 * 101, "{} in one report", after - before);
     }
 
     #[test]

@@ -124,7 +124,9 @@ fn tell(book: &Mutex<Book>, json: bool, stop: &Stop) {
 
 /// A report in the place of the one before, where there is a screen.
 fn on_the_screen(report: &Report) -> String {
-    let begin = if std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
+    // While nobody was heard, what stands there may say why.
+    let clears = report.vehicles.iter().any(|vehicle| vehicle.age_ms.is_some());
+    let begin = if clears && std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
     format!("{begin}{report}\n")
 }
 

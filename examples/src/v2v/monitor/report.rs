@@ -100,8 +100,8 @@ pub struct Shown {
     pub slowest_hazard: String,
     /// Dangers warned of, of how many.
     pub warned: String,
-    /// The latest of these warnings came so long after the danger began.
-    pub latest_warning: String,
+    /// The slowest of these warnings came so long after the danger began.
+    pub slowest_warning: String,
     /// Vehicles in range of which something is known that is no older than a second, of how many.
     pub known: String,
     /// Collisions ahead, the nearest first, then hazards, the newest first.
@@ -154,7 +154,7 @@ impl Report {
             hazards: of(self.hazards.heard, self.hazards.told),
             slowest_hazard: time((self.hazards.told > 0).then_some(self.hazards.slowest_ms)),
             warned: of(dangers - unwarned, dangers),
-            latest_warning: time((dangers > unwarned).then_some(slowest_ms)),
+            slowest_warning: time((dangers > unwarned).then_some(slowest_ms)),
             known: of(fresh as u64, in_range().count() as u64),
             warnings: self.warnings(),
         };
@@ -189,7 +189,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shown { worst_age, typical_age, missed, missed_of, .. } = &self.shown;
-        let Shown { hazards, slowest_hazard, warned, latest_warning, known, warnings, .. } =
+        let Shown { hazards, slowest_hazard, warned, slowest_warning, known, warnings, .. } =
             &self.shown;
         let (own, link) = (self.own, &self.link);
         writeln!(
@@ -204,12 +204,19 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "  dangers warned of     {warned:>8}   latest after {latest_warning} (since the beginning)"
+            "  dangers warned of     {warned:>8}   slowest after {slowest_warning} (since the beginning)"
         )?;
         for vehicle in self.vehicles.iter().filter(|v| v.distance_m <= RANGE_M) {
             let VehicleReport { vehicle, distance_m, age_ms, .. } = *vehicle;
             let age = age_ms.map_or_else(|| "never heard".to_owned(), |age| time(Some(age)));
             writeln!(f, "    vehicle {vehicle:<3} {distance_m:>5.0} m   heard of it {age} ago")?;
+        }
+        if self.unreadable > 0 {
+            let count = self.unreadable;
+            writeln!(
+                f,
+                "  {count} messages could not be read: another version, or a clock that is ahead?"
+            )?;
         }
         for Warning { vehicle, what, when, .. } in warnings {
             writeln!(f, "  ! vehicle {vehicle:<3} {what:<22} {when}")?;
@@ -288,7 +295,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            (report.shown.warned.as_str(), report.shown.latest_warning.as_str()),
+            (report.shown.warned.as_str(), report.shown.slowest_warning.as_str()),
             ("2 of 3", "700 ms")
         );
         assert!(report.to_string().contains("obstacle on the road"), "{report}");
