@@ -24,6 +24,8 @@ pub(super) const WINDOW: Duration = Duration::from_secs(10);
 const LONGEST_GAP: u32 = 600;
 /// A vehicle that was not heard for longer is silent: it beacons once a second at least.
 const SILENCE: Duration = Duration::from_millis(1_100);
+/// A beacon may be older than this when it comes, or say so: the time before is not looked at again.
+const LOOKED_BACK: Duration = Duration::from_secs(60);
 /// Beacons of a vehicle that are kept. It makes ten a second at most; only a false one counts more.
 const MOST_OUTCOMES: usize = 1_000;
 /// Presumed beacons that a later one may correct: those of ten minutes and more. Older ones stay as they are.
@@ -117,7 +119,8 @@ impl Awareness {
         }
         let missing: Vec<_> =
             last.into_iter().flat_map(|last| missing_between(last, known.stamp)).collect();
-        // The next beacon tells how many there were; without that, those are known that lie before it.
+        // The numbers of two beacons tell how many were between them. Without that, what was presumed before this one
+        // stays as it is; what lies behind it is presumed anew.
         let counted_from = last.filter(|last| are_counted(*last, known.stamp));
         let known_from = counted_from.map_or(sent, |last| last.sent);
         self.total.missing -= track.forget_presumed(known_from);
@@ -146,7 +149,7 @@ impl Awareness {
     pub fn deadlines(&mut self, world: &World, now: Duration) -> Deadlines {
         // A monitor that was asleep does not catch up: it would not have heard them.
         let was_asleep = now.saturating_sub(self.asked_at) > WINDOW;
-        let since = if was_asleep { now.saturating_sub(WINDOW) } else { Duration::ZERO };
+        let since = now.saturating_sub(if was_asleep { WINDOW } else { LOOKED_BACK });
         self.asked_at = now;
         let own = self.own;
         let others = (0..world.vehicles()).filter(|vehicle| *vehicle != own);
@@ -422,6 +425,18 @@ mod tests {
         let (before, after) = (missing_at(NOW + MS * 5_001), missing_at(NOW + MS * 3_600_000));
         // Ten a second of each of the others, ten seconds long.
         assert!(after - before <= 39 * 101, "{} in one report", after - before);
+    }
+
+    /// A vehicle whose clock was never set, or a false one.
+    #[test]
+    fn a_beacon_from_1970_costs_a_look_at_a_minute() {
+        let mut case = Case::near();
+        let motion = case.world.motion(case.vehicle, NOW).unwrap();
+        let known = Known { stamp: Stamp { sequence: 0, sent: Duration::ZERO }, motion };
+        case.awareness.hear(&case.world, case.vehicle, known, NOW);
+        case.awareness.deadlines(&case.world, NOW + MS);
+        let track = &case.awareness.tracks[case.vehicle as usize];
+        assert!(track.presumed.len() <= 600, "{}", track.presumed.len());
     }
 
     #[test]
