@@ -68,19 +68,18 @@ fn a_lane_that_is_not_read_holds_no_other() {
     .unwrap();
 }
 
+fn least_windows() -> ConfigBuilder {
+    let least = MIN_WINDOW_BYTES as u32;
+    ConfigBuilder { lane_window_bytes: least, connection_window_bytes: least, ..Config::builder() }
+}
+
 /// Credit comes in steps of a quarter of the window, 32 KiB here, of which a long message needs more than two.
 // ARQ-LAN-2
 #[test]
 fn short_messages_do_not_take_the_credit_that_a_long_urgent_one_waits_for() {
     const URGENT: u8 = 1;
-    let small = MIN_WINDOW_BYTES as u32;
-    let config = ConfigBuilder {
-        lane_window_bytes: small,
-        connection_window_bytes: small,
-        ..Config::builder()
-    };
     let backlog = Flow::reliable(BULK, 1_000, 2_000);
-    let mut scenario = Scenario::new(6).config(config).client_sends([backlog]);
+    let mut scenario = Scenario::new(6).config(least_windows()).client_sends([backlog]);
     scenario.server = AppPlan { reading: Reading::Every(MS / 2), ..AppPlan::default() };
     let mut pair = Pair::new(&scenario);
     pair.run_to_connected(SEC).unwrap();
@@ -104,14 +103,8 @@ fn short_messages_do_not_take_the_credit_that_a_long_urgent_one_waits_for() {
 #[test]
 fn a_reader_that_stalls_ends_no_other_lane() {
     const URGENT: u8 = 1;
-    let small = MIN_WINDOW_BYTES as u32;
-    let config = ConfigBuilder {
-        lane_window_bytes: small,
-        connection_window_bytes: small,
-        ..Config::builder()
-    };
     let mut scenario =
-        Scenario::new(7).config(config).client_sends([Flow::reliable(BULK, 1_000, 61)]);
+        Scenario::new(7).config(least_windows()).client_sends([Flow::reliable(BULK, 1_000, 61)]);
     scenario.server = AppPlan { reading: Reading::AllBut(bulk_lane()), ..AppPlan::default() };
     let mut pair = Pair::new(&scenario);
     pair.run_to_connected(SEC).unwrap();
