@@ -10,6 +10,7 @@ pub(crate) mod loss;
 pub(crate) mod pto;
 pub(crate) mod rtt;
 pub(crate) mod sleep;
+mod time_out;
 
 use std::{
     collections::VecDeque,
@@ -29,7 +30,7 @@ use crate::{
     pacing::Pacer,
     sent::{Content, Contents, Fate, SentLedger, SentPacket},
     stats::Stats,
-    units::{PacketNumber, Probability},
+    units::PacketNumber,
     wire::ack::Ack,
 };
 
@@ -39,14 +40,6 @@ const RESET_MEMORY_PACKETS: u64 = 1 << 16;
 const MAX_LEFT_OUT: usize = 64;
 /// Flights at a time whose ends have a time-out of their own.
 const MAX_TAILS: usize = 32;
-
-/// Packets that may leave after a probe time-out before an acknowledgement comes: all of the longest
-/// message, but not all of a large window. When the silence is a queue and not a loss, repeating
-/// everything would feed it.
-const PACKETS_PER_PROBE: u32 = 64;
-
-/// Probes in a row that ask before they repair, where the answer may be all that is lost.
-const ASKING_PROBES: u32 = 2;
 
 /// Contents of the packets whose fate has become known, in the order of sending.
 #[derive(Debug, Default)]
@@ -407,57 +400,6 @@ impl Recovery {
         }
     }
 
-    /// The tail was silent: everything in flight counts as lost and is repaired, not one or two
-    /// packets of it. In a fade of the radio all of it is gone.
-    ///
-    /// `enough`: so much is in flight that an answer is lost, rather than all of it. Then the first
-    /// probes just ask, unless losses come in bursts.
-    pub(crate) fn on_pto(
-        &mut self,
-        now: Instant,
-        reverse: Probability,
-        enough: bool,
-        out: &mut Outcome,
-    ) {
-        self.tails.clear();
-        if enough && self.pto_count < ASKING_PROBES && !self.channel().is_bursty() {
-            self.pto_count += 1;
-            self.probe_due = true;
-            // The next one is due a time-out after this, not after what it asks about.
-            self.newest_eliciting = Some(now);
-            return;
-        }
-        let lost: Vec<u64> = self.ledger.in_flight().map(|(number, _)| number).collect();
-        self.declare_lost(now, &lost, LossCause::Timeout, out);
-        self.pto_count += 1;
-        self.probe_due = true;
-        self.probe_budget = Some(PACKETS_PER_PROBE);
-        if self.pto_count > pto::flat_count(self.loss.upper(), reverse) {
-            self.controller.on_silence();
-        }
-        self.prune(now);
-    }
-
-    /// A flight's end is unanswered while later packets are under way. Their acknowledgements will tell of
-    /// all before them, but a round trip after they left: what is `needed` before that counts as lost.
-    pub(crate) fn on_tail_time_out(
-        &mut self,
-        now: Instant,
-        needed: impl Fn(&Content) -> bool,
-        out: &mut Outcome,
-    ) {
-        let mut end = None;
-        while self.tail_deadline().is_some_and(|deadline| deadline <= now) {
-            end = self.tails.pop_front().map(|(number, _)| number);
-        }
-        let Some(end) = end else { return };
-        let flight = self.ledger.in_flight().take_while(|&(number, _)| number <= end.0);
-        let lost = flight.filter(|(_, packet)| packet.contents.iter().any(&needed));
-        let lost: Vec<u64> = lost.map(|(number, _)| number).collect();
-        self.declare_lost(now, &lost, LossCause::Timeout, out);
-        self.prune(now);
-    }
-
     fn declare_lost(&mut self, now: Instant, numbers: &[u64], cause: LossCause, out: &mut Outcome) {
         out.by_time_out |= cause == LossCause::Timeout;
         let (mut bytes, mut newest) = (0, None);
@@ -520,52 +462,6 @@ impl Recovery {
     /// When [`detect`](Self::detect) should look again.
     pub(crate) fn loss_deadline(&self) -> Option<Instant> {
         self.loss_deadline
-    }
-
-    /// When the silence after the last packet, or the one after the end of an earlier flight, is long enough.
-    pub(crate) fn pto_deadline(&self, reverse: Probability) -> Option<Instant> {
-        let silence = self.silence_deadline(reverse)?;
-        Some(self.tail_deadline().map_or(silence, |tail| tail.min(silence)))
-    }
-
-    /// When the end of the earliest flight is silent. Not while acknowledgements come: its own may just
-    /// be late.
-    fn tail_deadline(&self) -> Option<Instant> {
-        // Probes back off, these do not.
-        if self.pto_count > 0 {
-            return None;
-        }
-        let &(_, sent_at) = self.tails.front()?;
-        let reordering = self.detector.reordering_window(&self.rtt);
-        let due = sent_at + self.pto_base().max(self.rtt.conservative() + reordering);
-        let pause = self.acked_at.map(|at| at + reordering);
-        Some(due).max(pause).max(self.listen_until)
-    }
-
-    /// Whether it is all that was sent that is unanswered, and not only the end of an earlier flight.
-    pub(crate) fn probe_is_due(&self, now: Instant, reverse: Probability) -> bool {
-        self.silence_deadline(reverse).is_some_and(|deadline| deadline <= now)
-    }
-
-    fn silence_deadline(&self, reverse: Probability) -> Option<Instant> {
-        if self.ledger.in_flight_packets() == 0 {
-            return None;
-        }
-        let sent_at = self.newest_eliciting?;
-        let flat = pto::flat_count(self.loss.upper(), reverse);
-        let silence = sent_at.saturating_duration_since(self.heard_at);
-        let due = sent_at + pto::interval(self.pto_base(), self.pto_count, flat, silence);
-        Some(due).max(self.listen_until)
-    }
-
-    /// The probe time-out without back-off.
-    pub(crate) fn pto_base(&self) -> Duration {
-        pto::base(&self.rtt, self.granularity)
-    }
-
-    /// Probe time-outs since the last acknowledgement.
-    pub(crate) fn time_outs(&self) -> u32 {
-        self.pto_count
     }
 
     pub(crate) fn largest_acked(&self) -> Option<PacketNumber> {
