@@ -16,6 +16,8 @@ const MS: Duration = Duration::from_millis(1);
 const DELAYS: [Duration; 2] = [Duration::from_micros(500), Duration::from_millis(10)];
 /// The longest message, and the rest of 100 KB: a publication that zenoh cuts in two.
 const SIZES: [&[usize]; 2] = [&[10_000], &[65_535, 34_465]];
+/// Of these, the publication is a fraction of what is under way: two packets, some, many.
+const CLOSE_SIZES: [&[usize]; 3] = [&[2_000], &[10_000], &[40_000]];
 const MESSAGES: u64 = 1_000;
 /// Before these, the estimates are still being made.
 const WARM_UP: usize = 100;
@@ -81,16 +83,37 @@ struct Cell {
     delay: Duration,
     channel: Channel,
     fec: FecConfig,
+    /// Publications are a round trip apart, and packets are read together: a message's answer is one
+    /// packet, and the next message leaves as it is due. Else everything is known before the next.
+    close: bool,
 }
 
 impl Cell {
-    fn all() -> Vec<Self> {
+    fn with_pauses() -> Vec<Self> {
         let mut cells = Vec::new();
         for fec in [FecConfig::Off, FecConfig::Auto] {
             for sizes in SIZES {
                 for delay in DELAYS {
-                    cells.extend(Channel::ALL.map(|channel| Self { sizes, delay, channel, fec }));
+                    let cell = |channel| Self { sizes, delay, channel, fec, close: false };
+                    cells.extend(Channel::ALL.map(cell));
                 }
+            }
+        }
+        cells
+    }
+
+    fn close_together() -> Vec<Self> {
+        let mut cells = Vec::new();
+        for sizes in CLOSE_SIZES {
+            for delay in DELAYS {
+                let fec = FecConfig::Auto;
+                cells.extend(Channel::ALL.map(|channel| Self {
+                    sizes,
+                    delay,
+                    channel,
+                    fec,
+                    close: true,
+                }));
             }
         }
         cells
@@ -98,13 +121,13 @@ impl Cell {
 
     fn run(self) -> Result<Outcome, Halt> {
         let wire = WireConfig { loss: self.channel.loss(), ..WireConfig::with_delay(self.delay) };
-        let interval = (10 * self.delay).max(10 * MS);
+        let interval = if self.close { 2 * self.delay } else { (10 * self.delay).max(10 * MS) };
         let flows = self.sizes.iter().map(|&n| Flow::reliable(5, n, MESSAGES).every(interval));
         let scenario = Scenario::new(1)
             .wire(wire)
             .config(ConfigBuilder { fec: self.fec, ..Config::builder() })
             .client_sends(flows.collect::<Vec<_>>());
-        let mut pair = Pair::new(&scenario);
+        let mut pair = Pair::new(&Scenario { reads_together: self.close, ..scenario });
         pair.run_to_connected(LIMIT)?;
         pair.run_to_delivery(LIMIT)?;
         let inbox = pair.server_side().app.inbox(lane(5, Reliability::Reliable));
@@ -146,10 +169,9 @@ impl Cell {
     }
 }
 
-/// The whole table, in Markdown.
+/// The tables, in Markdown.
 #[must_use]
 pub fn render() -> String {
-    let cells = Cell::all();
     let mut out = format!(
         "# Repair, simulated\n\n\
          Messages of 10 KB and publications of 100 KB (two messages) on a wire without a bottleneck, \
@@ -157,14 +179,27 @@ pub fn render() -> String {
          redundancy that hears of each loss at once; the other times are the link's, from the \
          intended send time. `sent` is bytes on the wire per byte of message; `again` is chunks sent \
          again, `coded` repair symbols, per 100 chunks.\n\n\
-         Written by `ARQ_UPDATE_SNAPSHOTS=1 cargo test -p arq-sim --test repair`.\n\n\
-         | fec | KB | RTT, ms | loss | ideal p50 | p50 | ideal p99 | p99 | sent | again | coded |\n\
+         Written by `ARQ_UPDATE_SNAPSHOTS=1 cargo test -p arq-sim --test repair`.\n\n",
+    );
+    write_table(&mut out, &Cell::with_pauses());
+    out.push_str(
+        "\n## A round trip apart\n\n\
+         The same, with a message every round trip and packets that are read together: one \
+         acknowledgement tells of a message, and where it is lost, the next message is under way.\n\n",
+    );
+    write_table(&mut out, &Cell::close_together());
+    out
+}
+
+fn write_table(out: &mut String, cells: &[Cell]) {
+    out.push_str(
+        "| fec | KB | RTT, ms | loss | ideal p50 | p50 | ideal p99 | p99 | sent | again | coded |\n\
          |---|---|---|---|---|---|---|---|---|---|---|\n",
     );
-    for row in parallel::map(&cells, |cell| cell.row()) {
+    for row in parallel::map(cells, |cell| cell.row()) {
+        // Writing to a String cannot fail.
         let _ = writeln!(out, "{row}");
     }
-    out
 }
 
 #[cfg(test)]
