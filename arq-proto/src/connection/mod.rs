@@ -34,6 +34,7 @@ use crate::{
     recv::{lane::RecvLane, spare::Spare},
     send::{
         lane::{QueueLimits, SendLane},
+        message::Silence,
         scheduler::Scheduler,
     },
     sent::Content,
@@ -397,8 +398,8 @@ impl Connection {
                     let independent = !self.recovery.channel().is_bursty();
                     let chance = independent.then(|| Confidence::new(self.recovery.loss.upper()));
                     let lanes = &self.send_lanes;
-                    let needed = |content: &Content| wants_early_repair(lanes, content, chance);
-                    self.recovery.on_tail_time_out(now, needed, &mut self.outcome);
+                    let judge = |content: &Content| judge_silence(lanes, content, chance);
+                    self.recovery.on_tail_time_out(now, judge, &mut self.outcome);
                 }
                 self.settle(now);
             }
@@ -457,6 +458,7 @@ impl Connection {
             }
         }
         self.repair(damaged, std::mem::take(&mut outcome.by_time_out));
+        self.doubt(outcome.doubtful.drain(..));
         // Keep the buffers: they are filled for every acknowledgement.
         self.outcome = outcome;
         self.learn_sizes(now);
@@ -474,6 +476,23 @@ impl Connection {
             damaged &= damaged - 1;
             if self.send_lanes[lane as usize].repair(confidence, self.peer_takes_repair) {
                 self.pending_lanes |= 1 << lane;
+            }
+        }
+    }
+
+    /// The answers about these are lost: none of their messages is as sure to be completed as it seemed.
+    fn doubt(&mut self, contents: impl IntoIterator<Item = Content>) {
+        let confidence = Confidence::new(self.recovery.loss.upper());
+        let confidence = confidence.after_lost_answer(self.acks.loss.upper());
+        let mut doubted = None;
+        for content in contents {
+            let Content::Symbol { lane, seq, .. } = content else { continue };
+            // The symbols of a message lie side by side.
+            if doubted.replace((lane, seq)) == Some((lane, seq)) {
+                continue;
+            }
+            if self.peer_takes_repair && self.send_lanes[lane.index()].doubt(seq, confidence) {
+                self.pending_lanes |= 1 << lane.index();
             }
         }
     }
@@ -535,11 +554,11 @@ fn receive_limit(config: &Config, id: LaneId) -> u64 {
     }
 }
 
-/// Whether what this is of is better repaired at once than when later packets tell.
-fn wants_early_repair(lanes: &[SendLane], content: &Content, chance: Option<Confidence>) -> bool {
+/// What silence about the packet with this content is.
+fn judge_silence(lanes: &[SendLane], content: &Content, chance: Option<Confidence>) -> Silence {
     match *content {
-        Content::Symbol { lane, seq, .. } => lanes[lane.index()].wants_early_repair(seq, chance),
-        Content::MaxData | Content::MaxLaneData(_) | Content::Close => false,
+        Content::Symbol { lane, seq, .. } => lanes[lane.index()].judge_silence(seq, chance),
+        Content::MaxData | Content::MaxLaneData(_) | Content::Close => Silence::Expected,
     }
 }
 

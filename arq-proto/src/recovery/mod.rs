@@ -46,6 +46,8 @@ const MAX_TAILS: usize = 32;
 pub(crate) struct Outcome {
     pub(crate) acked: Vec<Content>,
     pub(crate) lost: Vec<Content>,
+    /// It may have arrived: the answer is lost.
+    pub(crate) doubtful: Vec<Content>,
     /// What is lost was not told by an acknowledgement.
     pub(crate) by_time_out: bool,
 }

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use super::{pto, Outcome, Recovery};
-use crate::{congestion::LossCause, sent::Content, units::Probability};
+use crate::{congestion::LossCause, send::message::Silence, sent::Content, units::Probability};
 
 /// Packets that may leave after a probe time-out before an acknowledgement comes: all of the longest
 /// message, but not all of a large window. When the silence is a queue and not a loss, repeating
@@ -66,7 +66,7 @@ impl Recovery {
     /// packets of it. In a fade of the radio all of it is gone.
     ///
     /// `enough`: so much is in flight that an answer is lost, rather than all of it. Then the first
-    /// probes just ask, unless losses come in bursts.
+    /// probes just ask, unless losses come in bursts, and what is in flight is doubtful.
     pub(crate) fn on_pto(
         &mut self,
         now: Instant,
@@ -80,6 +80,8 @@ impl Recovery {
             self.probe_due = true;
             // The next one is due a time-out after this, not after what it asks about.
             self.newest_eliciting = Some(now);
+            let in_flight = self.ledger.in_flight();
+            out.doubtful.extend(in_flight.flat_map(|(_, packet)| packet.contents.iter().copied()));
             return;
         }
         let lost: Vec<u64> = self.ledger.in_flight().map(|(number, _)| number).collect();
@@ -94,11 +96,11 @@ impl Recovery {
     }
 
     /// A flight's end is unanswered while later packets are under way. Their acknowledgements will tell of
-    /// all before them, but a round trip after they left: what is `needed` before that counts as lost.
+    /// all before them, but a round trip after they left: what cannot wait counts as lost or doubtful, as `judge` says.
     pub(crate) fn on_tail_time_out(
         &mut self,
         now: Instant,
-        needed: impl Fn(&Content) -> bool,
+        judge: impl Fn(&Content) -> Silence,
         out: &mut Outcome,
     ) {
         let mut end = None;
@@ -106,10 +108,20 @@ impl Recovery {
             end = self.tails.pop_front().map(|(number, _)| number);
         }
         let Some(end) = end else { return };
-        let flight = self.ledger.in_flight().take_while(|&(number, _)| number <= end.0);
-        let lost = flight.filter(|(_, packet)| packet.contents.iter().any(&needed));
-        let lost: Vec<u64> = lost.map(|(number, _)| number).collect();
-        self.declare_lost(now, &lost, LossCause::Timeout, out);
-        self.prune(now);
+        let mut lost = Vec::new();
+        for (number, packet) in self.ledger.in_flight().take_while(|&(number, _)| number <= end.0) {
+            for content in &packet.contents {
+                match judge(content) {
+                    Silence::Expected => {}
+                    Silence::Loss => lost.push(number),
+                    Silence::LostAnswer => out.doubtful.push(*content),
+                }
+            }
+        }
+        lost.dedup();
+        if !lost.is_empty() {
+            self.declare_lost(now, &lost, LossCause::Timeout, out);
+            self.prune(now);
+        }
     }
 }

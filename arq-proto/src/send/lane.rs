@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::message::{Message, Sent, Symbol};
+use super::message::{Message, Sent, Silence, Symbol};
 use crate::{
     fec,
     flow::message_cost,
@@ -217,11 +217,13 @@ impl SendLane {
         }
     }
 
-    /// Whether a message is repaired although the answer to later packets may still tell what it lacks.
+    /// What silence about a message is, although the answer to later packets may still tell what it lacks.
     /// `chance`: losses are independent.
-    pub(crate) fn wants_early_repair(&self, seq: MessageSeq, chance: Option<Confidence>) -> bool {
-        self.repairs()
-            && self.message(seq).is_some_and(|message| message.wants_early_repair(chance))
+    pub(crate) fn judge_silence(&self, seq: MessageSeq, chance: Option<Confidence>) -> Silence {
+        match self.message(seq) {
+            Some(message) if self.repairs() => message.judge_silence(chance),
+            _ => Silence::Expected,
+        }
     }
 
     /// The frame of a symbol; a repair symbol is computed into `scratch`.
@@ -313,6 +315,20 @@ impl SendLane {
                 any = true;
                 self.cursor = self.cursor.min(seq);
             }
+        }
+        any
+    }
+
+    /// The answers about a message are lost: decides what to send beside what is in flight of it; tells whether there
+    /// is anything.
+    pub(crate) fn doubt(&mut self, seq: MessageSeq, confidence: Confidence) -> bool {
+        let confidence = confidence.in_bulk(self.blocked);
+        let repairs = self.repairs();
+        let Some(message) = self.message_mut(seq).filter(|_| repairs) else { return false };
+        message.doubt(confidence);
+        let any = !message.is_sent();
+        if any {
+            self.cursor = self.cursor.min(seq);
         }
         any
     }

@@ -321,8 +321,7 @@ impl Message {
             return;
         }
         let wanted = (self.deficit() + parity).saturating_sub(self.expected());
-        let left = MAX_REPAIR_SYMBOLS - usize::from(self.repairs_sent + self.repairs_due);
-        self.repairs_due += wanted.min(left) as u8;
+        self.code(wanted);
         self.parity = self.repairs_sent + self.repairs_due;
     }
 
@@ -357,12 +356,28 @@ impl Message {
             self.copy_rounds = if known { (confidence.symbols_for(1) - 1) as u8 } else { 0 };
             return;
         }
-        let left = MAX_REPAIR_SYMBOLS - usize::from(self.repairs_sent + self.repairs_due);
-        let coded = (wanted - expected).min(left);
-        self.repairs_due += coded as u8;
+        let coded = self.code(wanted - expected);
         if expected + coded < needed {
             // All symbols of the code are used up.
             self.to_send |= lost;
+        }
+    }
+
+    /// So many repair symbols shall follow, or as many as are left; returns how many.
+    fn code(&mut self, symbols: usize) -> usize {
+        let left = MAX_REPAIR_SYMBOLS - usize::from(self.repairs_sent + self.repairs_due);
+        let coded = symbols.min(left);
+        // At most as many as fit `repairs_due`.
+        self.repairs_due += coded as u8;
+        coded
+    }
+
+    /// The answer that would have told of the first round is lost: sends what makes it likely that the
+    /// message is completed by what is in flight.
+    pub(crate) fn doubt(&mut self, confidence: Confidence) {
+        if self.has_begun() && !self.is_delivered() && self.shape().is_codable() {
+            let wanted = confidence.symbols_for(self.deficit());
+            self.code(wanted.saturating_sub(self.expected()));
         }
     }
 
@@ -377,17 +392,24 @@ impl Message {
         (self.in_flight.count_ones() + self.repairs_in_flight.count_ones()) as usize
     }
 
-    /// Whether a part of it was heard of and the rest is silent, or all of it is one small packet that
-    /// left once. Silence about all of a longer one is an outage, in which nothing is added; about
-    /// more of it than is lost by chance, a lost answer. `chance`: losses are independent.
-    pub(crate) fn wants_early_repair(&self, chance: Option<Confidence>) -> bool {
+    /// What silence about the end of its first round is. `chance`: losses are independent.
+    pub(crate) fn judge_silence(&self, chance: Option<Confidence>) -> Silence {
         if !self.has_begun() || self.is_delivered() {
-            return false;
+            return Silence::Expected;
         }
         let is_small = self.chunk_count() == 1 && self.len() <= usize::from(BASE_MTU);
+        if is_small && self.sent_again == 0 && self.to_send == 0 {
+            return Silence::Loss;
+        }
         let heard_of = self.acked != 0 || self.repairs_acked != 0;
-        let lost_answer = chance.is_some_and(|chance| chance.is_sure_of_one_of(self.in_flight()));
-        (heard_of && !lost_answer) || (is_small && self.sent_again == 0 && self.to_send == 0)
+        match chance {
+            Some(chance) if !heard_of || chance.is_sure_of_one_of(self.in_flight()) => {
+                Silence::LostAnswer
+            }
+            _ if heard_of => Silence::Loss,
+            // About all of a longer one it is an outage, in which nothing is added.
+            _ => Silence::Expected,
+        }
     }
 
     pub(crate) fn is_sent(&self) -> bool {
@@ -415,6 +437,17 @@ impl Message {
             .map(|index| self.chunk_len(index))
             .sum()
     }
+}
+
+/// What silence about a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Silence {
+    /// Nothing to act upon.
+    Expected,
+    /// What is in flight of it is lost.
+    Loss,
+    /// The answer is lost as easily as what is in flight of it, which may well suffice.
+    LostAnswer,
 }
 
 /// The chunk size that makes as few chunks as fit `max` bytes, all about equal.

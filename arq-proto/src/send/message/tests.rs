@@ -191,30 +191,54 @@ fn silence_about_a_whole_message_is_a_lost_answer() {
 
 // ARQ-PTO-7
 #[test]
-fn the_rest_of_a_message_wants_early_repair_and_a_small_one_once() {
+fn silence_is_a_loss_a_lost_answer_or_nothing() {
+    use Silence::{Expected, Loss, LostAnswer};
+    let [ten, bursts] = [Some(confidence(10)), None];
     let mut message = message(10_000, 1_112);
-    assert!(!message.wants_early_repair(None), "nothing has left");
     let sent = send_all(&mut message);
-    assert!(!message.wants_early_repair(None), "silence about all of it is an outage");
+    assert_eq!(message.judge_silence(ten), LostAnswer);
+    assert_eq!(message.judge_silence(bursts), Expected, "an outage");
     message.on_acked(0, sent[3]);
-    assert!(message.wants_early_repair(None));
-    assert!(!message.wants_early_repair(Some(confidence(10))), "eight are not lost by chance");
+    assert_eq!(message.judge_silence(ten), LostAnswer, "eight are not lost by chance");
+    assert_eq!(message.judge_silence(bursts), Loss);
     sent[..8].iter().for_each(|&symbol| message.on_acked(0, symbol));
-    assert!(message.wants_early_repair(Some(confidence(10))), "one is");
+    assert_eq!(message.judge_silence(ten), Loss, "one is");
     sent.iter().for_each(|&symbol| message.on_acked(0, symbol));
-    assert!(!message.wants_early_repair(None), "it has arrived");
+    assert_eq!(message.judge_silence(bursts), Expected, "it has arrived");
 
     let mut small = self::message(300, 1_112);
     let sent = send_all(&mut small);
-    assert!(small.wants_early_repair(None));
+    assert_eq!(small.judge_silence(ten), Loss);
     small.on_lost(0, sent[0]);
     small.repair(confidence(10));
     send_all(&mut small);
-    assert!(!small.wants_early_repair(None), "it was sent again");
+    assert_eq!(small.judge_silence(bursts), Expected, "it was sent again");
     // One packet, but more than any path carries.
     let mut large = self::message(9_000, 9_000);
     send_all(&mut large);
-    assert!(!large.wants_early_repair(None));
+    assert_eq!(large.judge_silence(bursts), Expected);
+}
+
+// ARQ-REP-8
+#[test]
+fn a_lost_answer_puts_the_whole_first_round_in_doubt() {
+    let mut message = message(10_000, 1_112);
+    let sent = send_all(&mut message);
+    message.protect(2);
+    let parity = send_all(&mut message);
+    message.on_acked(0, sent[0]);
+    sent[1..3].iter().for_each(|&symbol| message.on_lost(0, symbol));
+    message.repair(confidence(10));
+    assert_eq!(send_all(&mut message), [], "eight lacking, eight in flight: the rest will tell");
+    // Of twelve all but eight arrive with less than 1 %.
+    message.doubt(confidence(10));
+    let more = send_all(&mut message);
+    assert_eq!(more, [2, 3, 4, 5].map(Symbol::Repair));
+    message.doubt(confidence(10));
+    assert_eq!(send_all(&mut message), [], "they are in flight");
+    sent[3..].iter().chain(&parity).for_each(|&symbol| message.on_acked(0, symbol));
+    message.doubt(confidence(10));
+    assert_eq!(send_all(&mut message), [], "it has arrived");
 }
 
 // ARQ-REP-5
