@@ -63,7 +63,7 @@ pub enum CongestionConfig {
 /// Repair symbols sent with a message before anything is known to be lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FecConfig {
-    /// None: repair begins when a loss is known.
+    /// None: repair begins when a loss is known, or an answer lost.
     Off,
     /// As many as save more time than they cost, given the measured loss, its bursts and the rate:
     /// at most a third of a small message and 1/16 of one above 16 KiB, beyond what would be

@@ -30,7 +30,7 @@ use crate::{
     event::Event,
     flow::Granted,
     path_mtu::PathMtu,
-    recovery::{confidence::Confidence, sleep, Outcome, Recovery},
+    recovery::{confidence::Confidence, sleep, time_out::PACKETS_PER_TIME_OUT, Outcome, Recovery},
     recv::{lane::RecvLane, spare::Spare},
     send::{
         lane::{QueueLimits, SendLane},
@@ -482,8 +482,12 @@ impl Connection {
 
     /// The answers about these are lost: none of their messages is as sure to be completed as it seemed.
     fn doubt(&mut self, contents: impl IntoIterator<Item = Content>) {
+        if !self.peer_takes_repair {
+            return;
+        }
         let confidence = Confidence::new(self.recovery.loss.upper());
         let confidence = confidence.after_lost_answer(self.acks.loss.upper());
+        let mut left = PACKETS_PER_TIME_OUT;
         let mut doubted = None;
         for content in contents {
             let Content::Symbol { lane, seq, .. } = content else { continue };
@@ -491,8 +495,10 @@ impl Connection {
             if doubted.replace((lane, seq)) == Some((lane, seq)) {
                 continue;
             }
-            if self.peer_takes_repair && self.send_lanes[lane.index()].doubt(seq, confidence) {
+            let symbols = self.send_lanes[lane.index()].doubt(seq, confidence, left);
+            if symbols > 0 {
                 self.pending_lanes |= 1 << lane.index();
+                left -= symbols;
             }
         }
     }

@@ -10,7 +10,7 @@ pub(crate) mod loss;
 pub(crate) mod pto;
 pub(crate) mod rtt;
 pub(crate) mod sleep;
-mod time_out;
+pub(crate) mod time_out;
 
 use std::{
     collections::VecDeque,

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use super::{pto, Outcome, Recovery};
 use crate::{congestion::LossCause, send::message::Silence, sent::Content, units::Probability};
 
-/// Packets that may leave after a probe time-out before an acknowledgement comes: all of the longest
+/// Packets that may leave after a time-out before an acknowledgement comes: all of the longest
 /// message, but not all of a large window. When the silence is a queue and not a loss, repeating
 /// everything would feed it.
-const PACKETS_PER_PROBE: u32 = 64;
+pub(crate) const PACKETS_PER_TIME_OUT: usize = 64;
 
 /// Probes in a row that ask before they repair, where the answer may be all that is lost.
 const ASKING_PROBES: u32 = 2;
@@ -88,7 +88,7 @@ impl Recovery {
         self.declare_lost(now, &lost, LossCause::Timeout, out);
         self.pto_count += 1;
         self.probe_due = true;
-        self.probe_budget = Some(PACKETS_PER_PROBE);
+        self.probe_budget = Some(PACKETS_PER_TIME_OUT as u32);
         if self.pto_count > pto::flat_count(self.loss.upper(), reverse) {
             self.controller.on_silence();
         }

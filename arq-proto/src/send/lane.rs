@@ -319,18 +319,17 @@ impl SendLane {
         any
     }
 
-    /// The answers about a message are lost: decides what to send beside what is in flight of it; tells whether there
-    /// is anything.
-    pub(crate) fn doubt(&mut self, seq: MessageSeq, confidence: Confidence) -> bool {
+    /// The answers about a message are lost: sends up to `most` repair symbols beside what is in flight of it. Returns
+    /// how many.
+    pub(crate) fn doubt(&mut self, seq: MessageSeq, confidence: Confidence, most: usize) -> usize {
         let confidence = confidence.in_bulk(self.blocked);
         let repairs = self.repairs();
-        let Some(message) = self.message_mut(seq).filter(|_| repairs) else { return false };
-        message.doubt(confidence);
-        let any = !message.is_sent();
-        if any {
+        let Some(message) = self.message_mut(seq).filter(|_| repairs) else { return 0 };
+        let symbols = message.doubt(confidence, most);
+        if symbols > 0 {
             self.cursor = self.cursor.min(seq);
         }
-        any
+        symbols
     }
 
     /// Whether silence means, for every message under way, that the answer is lost; `None` if there

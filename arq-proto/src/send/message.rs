@@ -373,12 +373,14 @@ impl Message {
     }
 
     /// The answer that would have told of the first round is lost: sends what makes it likely that the
-    /// message is completed by what is in flight.
-    pub(crate) fn doubt(&mut self, confidence: Confidence) {
-        if self.has_begun() && !self.is_delivered() && self.shape().is_codable() {
-            let wanted = confidence.symbols_for(self.deficit());
-            self.code(wanted.saturating_sub(self.expected()));
+    /// message is completed by what is in flight, but `most` symbols. Returns how many.
+    pub(crate) fn doubt(&mut self, confidence: Confidence, most: usize) -> usize {
+        // What has not left yet is no less sure than it was.
+        if !self.is_sent_once() || self.to_send != 0 || !self.shape().is_codable() {
+            return 0;
         }
+        let wanted = confidence.symbols_for(self.deficit());
+        self.code(wanted.saturating_sub(self.expected()).min(most))
     }
 
     /// Whether silence about this message means that the answer is lost: nothing was heard of it, and

@@ -178,6 +178,23 @@ fn the_end_of_a_message_is_repaired_as_soon_before_another_as_alone() {
     assert!(close <= 40 * MS && close <= apart.mul_f64(1.2), "{close:?}, {apart:?} alone");
 }
 
+/// Where packets are read together, one answer tells of a message, and one in four is lost.
+// ARQ-REP-8
+#[test]
+fn a_lost_answer_costs_no_second_round() {
+    let mut all = Vec::new();
+    for seed in seeds(10) {
+        let scenario = Scenario { reads_together: true, ..Scenario::new(seed).wire(lossy(0.25)) };
+        let flow = Flow::reliable(5, 40_000, 300).every(20 * MS);
+        let mut pair = Pair::new(&scenario.client_sends([flow.clone()]));
+        pair.run_to_delivery(60 * SEC).unwrap_or_else(|halt| panic!("seed {seed}: {halt}"));
+        all.extend_from_slice(&pair.server_side().app.inbox(flow.lane).latencies[100..]);
+    }
+    all.sort_unstable();
+    let p98 = all[all.len() * 98 / 100];
+    assert!(p98 <= 40 * MS, "p98 {p98:?}: two rounds are 32.5 ms, three 50");
+}
+
 /// What leaves meanwhile does not make a lost beacon wait for *its* acknowledgements.
 // ARQ-PTO-7
 #[test]

@@ -231,14 +231,23 @@ fn a_lost_answer_puts_the_whole_first_round_in_doubt() {
     message.repair(confidence(10));
     assert_eq!(send_all(&mut message), [], "eight lacking, eight in flight: the rest will tell");
     // Of twelve all but eight arrive with less than 1 %.
-    message.doubt(confidence(10));
+    message.doubt(confidence(10), 64);
     let more = send_all(&mut message);
     assert_eq!(more, [2, 3, 4, 5].map(Symbol::Repair));
-    message.doubt(confidence(10));
+    message.doubt(confidence(10), 64);
     assert_eq!(send_all(&mut message), [], "they are in flight");
     sent[3..].iter().chain(&parity).for_each(|&symbol| message.on_acked(0, symbol));
-    message.doubt(confidence(10));
+    message.doubt(confidence(10), 64);
     assert_eq!(send_all(&mut message), [], "it has arrived");
+
+    let mut half = self::message(10_000, 1_112);
+    half.on_sent(Symbol::Source(0));
+    assert_eq!(half.doubt(confidence(10), 64), 0, "the rest is yet to leave");
+    send_all(&mut half);
+    assert_eq!(half.doubt(confidence(10), 2), 2, "no more than may be");
+    let mut uncoded = self::message(9_000, 9_000);
+    send_all(&mut uncoded);
+    assert_eq!(uncoded.doubt(confidence(10), 64), 0);
 }
 
 // ARQ-REP-5
