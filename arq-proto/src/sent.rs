@@ -56,6 +56,13 @@ pub(crate) struct SentPacket {
     pub(crate) contents: Contents,
 }
 
+impl SentPacket {
+    /// Whether somebody waits for what it carries: nobody does for a PING.
+    fn is_awaited(&self) -> bool {
+        !self.contents.is_empty()
+    }
+}
+
 /// A lost packet is remembered for this long, if memory allows: an acknowledgement that comes late
 /// because a queue has built up gives the round-trip sample that ends needless repairs.
 const LOST_MEMORY: Duration = Duration::from_secs(3);
@@ -80,6 +87,8 @@ pub(crate) struct SentLedger {
     first_in_flight: u64,
     in_flight_packets: u64,
     in_flight_bytes: u64,
+    /// Packets in flight for whose contents somebody waits.
+    awaited_packets: u64,
     /// Most packets in flight at once since the last pause, and most remembered.
     most_in_flight: u64,
     most: usize,
@@ -109,6 +118,11 @@ impl SentLedger {
         self.in_flight_packets
     }
 
+    /// Whether nothing but PINGs is in flight, if anything is.
+    pub(crate) fn only_asks(&self) -> bool {
+        self.awaited_packets == 0
+    }
+
     /// Records the packet that was given [`next_number`](Self::next_number).
     pub(crate) fn push(&mut self, packet: SentPacket) {
         if packet.fate == Fate::InFlight {
@@ -118,6 +132,7 @@ impl SentLedger {
             self.in_flight_packets += 1;
             self.most_in_flight = self.most_in_flight.max(self.in_flight_packets);
             self.in_flight_bytes += u64::from(packet.bytes);
+            self.awaited_packets += u64::from(packet.is_awaited());
         }
         self.packets.push_back(packet);
         self.most = self.most.max(self.packets.len());
@@ -136,9 +151,10 @@ impl SentLedger {
         let packet = self.get_mut(number)?;
         let before = std::mem::replace(&mut packet.fate, fate);
         if before == Fate::InFlight {
-            let bytes = u64::from(packet.bytes);
+            let (bytes, awaited) = (u64::from(packet.bytes), u64::from(packet.is_awaited()));
             self.in_flight_packets -= 1;
             self.in_flight_bytes -= bytes;
+            self.awaited_packets -= awaited;
         }
         Some(before)
     }
@@ -239,6 +255,7 @@ impl SentLedger {
         self.first_in_flight = self.base;
         self.in_flight_packets = 0;
         self.in_flight_bytes = 0;
+        self.awaited_packets = 0;
         self.most_in_flight = 0;
     }
 }

@@ -48,8 +48,11 @@ impl Recovery {
         let sent_at = self.newest_eliciting?;
         let flat = pto::flat_count(self.loss.upper(), reverse);
         let silence = sent_at.saturating_duration_since(self.heard_at);
-        let due = sent_at + pto::interval(self.pto_base(), self.pto_count, flat, silence);
-        Some(due).max(self.listen_until)
+        let interval = pto::interval(self.pto_base(), self.pto_count, flat, silence);
+        // Once something has been silent, an answer is waited for: until then only a few packets may leave.
+        let nobody_waits = self.pto_count == 0 && self.ledger.only_asks();
+        let patience = if nobody_waits { pto::PATIENCE } else { Duration::ZERO };
+        Some(sent_at + interval.max(patience)).max(self.listen_until)
     }
 
     /// The probe time-out without back-off.

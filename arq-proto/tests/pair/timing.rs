@@ -178,6 +178,21 @@ fn the_end_of_a_message_is_repaired_as_soon_before_another_as_alone() {
     assert!(close <= 40 * MS && close <= apart.mul_f64(1.2), "{close:?}, {apart:?} alone");
 }
 
+/// Both hosts answer up to 40 ms late, a hundred times what the path takes.
+// ARQ-PTO-9
+#[test]
+fn a_late_answer_to_a_keep_alive_is_no_time_out() {
+    let wire = WireConfig { jitter: 20 * MS, ..WireConfig::with_delay(MS / 5) };
+    let mut pair = Pair::new(&Scenario::new(1).wire(wire));
+    pair.run_to_connected(SEC).unwrap();
+    pair.world.run_for(300 * SEC).unwrap();
+    let sides = [pair.client_side(), pair.server_side()];
+    let [client, server] = sides.map(|side| side.connection().stats());
+    assert!(client.packets_sent + server.packets_sent > 300, "it does ask");
+    assert_eq!((client.ptos, server.ptos), (0, 0));
+    assert_eq!((client.packets_lost, server.packets_lost), (0, 0));
+}
+
 /// Where packets are read together, one answer tells of a message, and one in four is lost.
 // ARQ-REP-8
 #[test]
