@@ -16,8 +16,8 @@ const MS: Duration = Duration::from_millis(1);
 const DELAYS: [Duration; 2] = [Duration::from_micros(500), Duration::from_millis(10)];
 /// The longest message, and the rest of 100 KB: a publication that zenoh cuts in two.
 const SIZES: [&[usize]; 2] = [&[10_000], &[65_535, 34_465]];
-/// Of these, the publication is a fraction of what is under way: two packets, some, many.
-const CLOSE_SIZES: [&[usize]; 3] = [&[2_000], &[10_000], &[40_000]];
+/// Messages of two packets, of some, and of many.
+const DENSE_SIZES: [&[usize]; 3] = [&[2_000], &[10_000], &[40_000]];
 const MESSAGES: u64 = 1_000;
 /// Before these, the estimates are still being made.
 const WARM_UP: usize = 100;
@@ -85,7 +85,7 @@ struct Cell {
     fec: FecConfig,
     /// Publications are a round trip apart, and packets are read together: a message's answer is one
     /// packet, and the next message leaves as it is due. Else everything is known before the next.
-    close: bool,
+    dense: bool,
 }
 
 impl Cell {
@@ -94,7 +94,7 @@ impl Cell {
         for fec in [FecConfig::Off, FecConfig::Auto] {
             for sizes in SIZES {
                 for delay in DELAYS {
-                    let cell = |channel| Self { sizes, delay, channel, fec, close: false };
+                    let cell = |channel| Self { sizes, delay, channel, fec, dense: false };
                     cells.extend(Channel::ALL.map(cell));
                 }
             }
@@ -102,9 +102,9 @@ impl Cell {
         cells
     }
 
-    fn close_together() -> Vec<Self> {
+    fn in_each_round_trip() -> Vec<Self> {
         let mut cells = Vec::new();
-        for sizes in CLOSE_SIZES {
+        for sizes in DENSE_SIZES {
             for delay in DELAYS {
                 let fec = FecConfig::Auto;
                 cells.extend(Channel::ALL.map(|channel| Self {
@@ -112,7 +112,7 @@ impl Cell {
                     delay,
                     channel,
                     fec,
-                    close: true,
+                    dense: true,
                 }));
             }
         }
@@ -121,13 +121,13 @@ impl Cell {
 
     fn run(self) -> Result<Outcome, Halt> {
         let wire = WireConfig { loss: self.channel.loss(), ..WireConfig::with_delay(self.delay) };
-        let interval = if self.close { 2 * self.delay } else { (10 * self.delay).max(10 * MS) };
+        let interval = if self.dense { 2 * self.delay } else { (10 * self.delay).max(10 * MS) };
         let flows = self.sizes.iter().map(|&n| Flow::reliable(5, n, MESSAGES).every(interval));
         let scenario = Scenario::new(1)
             .wire(wire)
             .config(ConfigBuilder { fec: self.fec, ..Config::builder() })
             .client_sends(flows.collect::<Vec<_>>());
-        let mut pair = Pair::new(&Scenario { reads_together: self.close, ..scenario });
+        let mut pair = Pair::new(&Scenario { reads_together: self.dense, ..scenario });
         pair.run_to_connected(LIMIT)?;
         pair.run_to_delivery(LIMIT)?;
         let inbox = pair.server_side().app.inbox(lane(5, Reliability::Reliable));
@@ -187,7 +187,7 @@ pub fn render() -> String {
          The same, with a message every round trip and packets that are read together: one \
          acknowledgement tells of a message, and where it is lost, the next message is under way.\n\n",
     );
-    write_table(&mut out, &Cell::close_together());
+    write_table(&mut out, &Cell::in_each_round_trip());
     out
 }
 
