@@ -18,7 +18,7 @@ pub(crate) struct Confidence {
     bulk: bool,
 }
 
-/// One in a hundred.
+/// The accepted chance of another round as a rule: one in a hundred.
 const DOUBT: f64 = 0.01;
 const SMALL: usize = 16;
 /// The last few percent are dear for larger messages, and a second round is small and nearly sure.
