@@ -57,7 +57,7 @@ pub(crate) struct SentPacket {
 }
 
 impl SentPacket {
-    /// Whether somebody waits for what it carries: nobody does for a PING.
+    /// Whether a loss of it would be repaired: that of PING and FORGET is not.
     fn is_awaited(&self) -> bool {
         !self.contents.is_empty()
     }
@@ -87,7 +87,7 @@ pub(crate) struct SentLedger {
     first_in_flight: u64,
     in_flight_packets: u64,
     in_flight_bytes: u64,
-    /// Packets in flight for whose contents somebody waits.
+    /// Packets in flight of which something would be repaired.
     awaited_packets: u64,
     /// Most packets in flight at once since the last pause, and most remembered.
     most_in_flight: u64,
@@ -118,7 +118,7 @@ impl SentLedger {
         self.in_flight_packets
     }
 
-    /// Whether nothing but PINGs is in flight, if anything is.
+    /// Whether nothing in flight would be repaired: PINGs just ask.
     pub(crate) fn only_asks(&self) -> bool {
         self.awaited_packets == 0
     }

@@ -19,8 +19,8 @@ const MAX_FLAT: u32 = 12;
 /// Silence for which the interval stays short, so that service is resumed soon after a gap.
 const SHORT_SILENCE: Duration = Duration::from_secs(5);
 const MIN_SHORT_CAP: Duration = Duration::from_millis(250);
-/// The least interval before the first probe where nothing but PINGs is in flight. Nobody waits for those, and a busy
-/// host answers late.
+/// The least interval before the first probe where nothing in flight would be repaired, such as PINGs. Nobody waits for
+/// their answers, and a busy host is late with them.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(250);
 /// The longest interval.
 const LONG_CAP: Duration = Duration::from_secs(1);
