@@ -18,6 +18,10 @@ const DELAYS: [Duration; 2] = [Duration::from_micros(500), Duration::from_millis
 const SIZES: [&[usize]; 2] = [&[10_000], &[65_535, 34_465]];
 /// Messages of two packets, of some, and of many.
 const DENSE_SIZES: [&[usize]; 3] = [&[2_000], &[10_000], &[40_000]];
+/// Commands: smaller than a packet, and several of them in a round trip.
+const THIN_SIZES: [&[usize]; 1] = [&[300]];
+const THIN_DELAY: Duration = Duration::from_millis(30);
+const THIN_INTERVAL: Duration = Duration::from_millis(20);
 const MESSAGES: u64 = 1_000;
 /// Before these, the estimates are still being made.
 const WARM_UP: usize = 100;
@@ -70,6 +74,18 @@ fn ideal(bytes: usize, delay: Duration, channel: Channel, quantile: f64) -> Opti
     Some(delay + 2 * delay * rounds.unsigned_abs())
 }
 
+/// How soon a publication follows another.
+#[derive(Debug, Clone, Copy)]
+enum Pace {
+    /// Everything is known before the next.
+    Pauses,
+    /// A round trip apart, and packets are read together: a message's answer is one packet, and the next message
+    /// leaves as it is due.
+    RoundTrip,
+    /// Before anything is heard of the last one.
+    Thin,
+}
+
 /// How it went.
 struct Outcome {
     latencies: Vec<Duration>,
@@ -83,19 +99,27 @@ struct Cell {
     delay: Duration,
     channel: Channel,
     fec: FecConfig,
-    /// Publications are a round trip apart, and packets are read together: a message's answer is one
-    /// packet, and the next message leaves as it is due. Else everything is known before the next.
-    dense: bool,
+    pace: Pace,
 }
 
 impl Cell {
+    fn new(
+        sizes: &'static [usize],
+        delay: Duration,
+        channel: Channel,
+        fec: FecConfig,
+        pace: Pace,
+    ) -> Self {
+        Self { sizes, delay, channel, fec, pace }
+    }
+
     fn with_pauses() -> Vec<Self> {
         let mut cells = Vec::new();
         for fec in [FecConfig::Off, FecConfig::Auto] {
             for sizes in SIZES {
                 for delay in DELAYS {
-                    let cell = |channel| Self { sizes, delay, channel, fec, dense: false };
-                    cells.extend(Channel::ALL.map(cell));
+                    let pace = Pace::Pauses;
+                    cells.extend(Channel::ALL.map(|c| Self::new(sizes, delay, c, fec, pace)));
                 }
             }
         }
@@ -106,28 +130,41 @@ impl Cell {
         let mut cells = Vec::new();
         for sizes in DENSE_SIZES {
             for delay in DELAYS {
-                let fec = FecConfig::Auto;
-                cells.extend(Channel::ALL.map(|channel| Self {
-                    sizes,
-                    delay,
-                    channel,
-                    fec,
-                    dense: true,
-                }));
+                let (fec, pace) = (FecConfig::Auto, Pace::RoundTrip);
+                cells.extend(Channel::ALL.map(|c| Self::new(sizes, delay, c, fec, pace)));
             }
         }
         cells
     }
 
+    fn thin() -> Vec<Self> {
+        let mut cells = Vec::new();
+        for fec in [FecConfig::Off, FecConfig::Auto] {
+            for sizes in THIN_SIZES {
+                let (delay, pace) = (THIN_DELAY, Pace::Thin);
+                cells.extend(Channel::ALL.map(|c| Self::new(sizes, delay, c, fec, pace)));
+            }
+        }
+        cells
+    }
+
+    fn interval(self) -> Duration {
+        match self.pace {
+            Pace::Pauses => (10 * self.delay).max(10 * MS),
+            Pace::RoundTrip => 2 * self.delay,
+            Pace::Thin => THIN_INTERVAL,
+        }
+    }
+
     fn run(self) -> Result<Outcome, Halt> {
         let wire = WireConfig { loss: self.channel.loss(), ..WireConfig::with_delay(self.delay) };
-        let interval = if self.dense { 2 * self.delay } else { (10 * self.delay).max(10 * MS) };
+        let (interval, reads_together) = (self.interval(), !matches!(self.pace, Pace::Pauses));
         let flows = self.sizes.iter().map(|&n| Flow::reliable(5, n, MESSAGES).every(interval));
         let scenario = Scenario::new(1)
             .wire(wire)
             .config(ConfigBuilder { fec: self.fec, ..Config::builder() })
             .client_sends(flows.collect::<Vec<_>>());
-        let mut pair = Pair::new(&Scenario { reads_together: self.dense, ..scenario });
+        let mut pair = Pair::new(&Scenario { reads_together, ..scenario });
         pair.run_to_connected(LIMIT)?;
         pair.run_to_delivery(LIMIT)?;
         let inbox = pair.server_side().app.inbox(lane(5, Reliability::Reliable));
@@ -142,13 +179,13 @@ impl Cell {
         let bytes: usize = self.sizes.iter().sum();
         let (rtt, name) = (self.delay.as_secs_f64() * 2e3, self.channel.name());
         let fec = format!("{:?}", self.fec).to_lowercase();
-        let mut row = format!("| {fec} | {} | {rtt} | {name} |", bytes / 1_000);
+        let mut row = format!("| {fec} | {} | {rtt} | {name} |", bytes as f64 / 1e3);
         let outcome = match self.run() {
             Ok(outcome) => outcome,
             Err(halt) => return format!("{row} {halt}"),
         };
         let ms = |time: Duration| format!("{:.1}", time.as_secs_f64() * 1e3);
-        for quantile in [0.5, 0.99] {
+        for quantile in [0.5, 0.9, 0.99] {
             let rank = (outcome.latencies.len() - 1) as f64 * quantile;
             let ideal = ideal(bytes, self.delay, self.channel, quantile);
             let ideal = ideal.map_or_else(|| "-".to_owned(), ms);
@@ -188,13 +225,19 @@ pub fn render() -> String {
          acknowledgement tells of a message, and where it is lost, the next message is under way.\n\n",
     );
     write_table(&mut out, &Cell::in_each_round_trip());
+    out.push_str(
+        "\n## Thin streams\n\n\
+         Commands of 300 bytes every 20 ms: three of them in a round trip. What \
+         arrives behind a lost one waits for it, which the ideal does not count.\n\n",
+    );
+    write_table(&mut out, &Cell::thin());
     out
 }
 
 fn write_table(out: &mut String, cells: &[Cell]) {
     out.push_str(
-        "| fec | KB | RTT, ms | loss | ideal p50 | p50 | ideal p99 | p99 | sent | again | coded |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|\n",
+        "| fec | KB | RTT, ms | loss | ideal p50 | p50 | ideal p90 | p90 | ideal p99 | p99 | sent | again | coded |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for row in parallel::map(cells, |cell| cell.row()) {
         // Writing to a String cannot fail.
