@@ -2,14 +2,15 @@
 
 //! One association: its state, the application's verbs, and how its parts are wired together.
 //!
-//! The phases have a file each: [`handshake`], [`receive`], [`transmit`], [`probing`], [`path`] and
-//! [`close`].
+//! The phases have a file each: [`handshake`], [`receive`], [`transmit`] with [`redundancy`], [`probing`], [`path`]
+//! and [`close`].
 
 mod close;
 mod handshake;
 mod path;
 mod probing;
 mod receive;
+mod redundancy;
 mod transmit;
 
 use std::{
