@@ -28,7 +28,7 @@ pub(crate) enum Content {
     Close,
 }
 
-/// Most packets carry one symbol; small messages are bundled.
+/// Most packets carry one symbol; small messages share one.
 pub(crate) type Contents = SmallVec<[Content; 2]>;
 
 /// What is known of a packet number.

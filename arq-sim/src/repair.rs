@@ -227,7 +227,7 @@ pub fn render() -> String {
     write_table(&mut out, &Cell::in_each_round_trip());
     out.push_str(
         "\n## Thin streams\n\n\
-         Commands of 300 bytes every 20 ms: three of them in a round trip. What \
+         Commands of 300 bytes every 20 ms: three of them in a round trip. `sent` has what riding along costs; what \
          arrives behind a lost one waits for it, which the ideal does not count.\n\n",
     );
     write_table(&mut out, &Cell::thin());

@@ -34,6 +34,7 @@ use crate::{
     recovery::{confidence::Confidence, sleep, time_out::PACKETS_PER_TIME_OUT, Outcome, Recovery},
     recv::{lane::RecvLane, spare::Spare},
     send::{
+        bundle::Riders,
         lane::{QueueLimits, SendLane},
         message::Silence,
         scheduler::Scheduler,
@@ -104,6 +105,7 @@ pub struct Connection {
     /// Lanes that may have a chunk to send, one bit each.
     pending_lanes: u16,
     scheduler: Scheduler,
+    riders: Riders,
     /// Credit for all reliable lanes that the peer granted, and what of it is used.
     credit: u64,
     credit_used: u64,
@@ -169,6 +171,7 @@ impl Connection {
             skip_distance: FIRST_SKIP_DISTANCE,
             pending_lanes: 0,
             scheduler: Scheduler::default(),
+            riders: Riders::default(),
             credit: 0,
             credit_used: 0,
             timers: Timers::default(),
@@ -470,7 +473,8 @@ impl Connection {
     fn repair(&mut self, mut damaged: u16, by_time_out: bool) {
         let mut confidence = Confidence::new(self.recovery.loss.upper());
         if by_time_out {
-            confidence = confidence.after_time_out(self.acks.loss.upper());
+            confidence = confidence
+                .after_time_out(self.acks.loss.upper(), self.recovery.channel().is_bursty());
         }
         while damaged != 0 {
             let lane = damaged.trailing_zeros();

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! What leaves before anything is known to be lost: how messages are cut for it, and parity. [`policy`] says what pays.
+//! What leaves before anything is known to be lost: how messages are cut, parity, and small messages that ride along.
+//! [`policy`] says what pays.
 
-use super::Connection;
+use std::time::Instant;
+
+use super::{transmit::Draft, Connection};
 use crate::{
     config::FecConfig,
     fec::policy,
-    send::lane::{ChunkLimits, SymbolRef},
+    send::{
+        bundle::Rider,
+        lane::{ChunkLimits, SendLane, SymbolRef},
+    },
+    sent::Content,
     units::LaneId,
+    wire::{protection::TAG_BYTES, BASE_MTU},
 };
 
 impl Connection {
@@ -33,7 +41,7 @@ impl Connection {
         let lane = &self.send_lanes[id.index()];
         let Some(shape) = lane.first_round_ends(next, self.peer_takes_repair) else { return 0 };
         let (behind, bulk) = lane.backlog();
-        let stakes = || self.recovery.stakes(self.path_mtu.size(), behind);
+        let stakes = || self.recovery.stakes(self.path_mtu.size().into(), behind);
         match self.config.fec {
             FecConfig::Off => 0,
             FecConfig::Percent(percent) => policy::fixed(percent, shape.chunk_count()),
@@ -46,5 +54,37 @@ impl Connection {
     /// packets makes each of them dear.
     fn is_dear(&self, bulk: bool) -> bool {
         bulk || self.config.window_packets.is_some()
+    }
+
+    /// Small messages of which nothing is heard yet ride along in the last packet of a flight.
+    pub(super) fn offer_riders(&mut self, now: Instant, out: &mut Vec<u8>, draft: &mut Draft) {
+        let auto = self.config.fec == FecConfig::Auto && self.peer_takes_repair;
+        if !auto || self.riders.is_empty() {
+            return;
+        }
+        let channel = self.recovery.channel();
+        if !policy::may_bundle(channel) || self.waiting_lanes() != 0 {
+            return;
+        }
+        // Small packets stay small: what drops long ones must not take the new message.
+        draft.end = draft.end.min(draft.start + usize::from(BASE_MTU) - TAG_BYTES);
+        let Self { riders, send_lanes, recovery, scratch, counters, .. } = self;
+        let sendings = |lanes: &[SendLane], rider: &Rider| {
+            lanes[rider.lane.index()].unanswered_sendings(rider.at.seq)
+        };
+        riders.retain(|rider| sendings(send_lanes, rider).is_some());
+        for rider in riders.iter() {
+            let SymbolRef { seq, cut, symbol, frame_len } = rider.at;
+            let Some(sendings) = sendings(send_lanes, rider) else { continue };
+            let age = now.saturating_duration_since(rider.sent_at);
+            let pays = policy::bundles(channel, recovery.stakes(frame_len, 0), sendings, age);
+            if pays && frame_len <= draft.room(out) {
+                let lane = &mut send_lanes[rider.lane.index()];
+                let content = Content::Symbol { lane: rider.lane, seq, cut, symbol };
+                draft.put(out, &lane.frame(rider.at, scratch), Some(content));
+                lane.on_bundled(seq);
+                counters.chunks_bundled += 1;
+            }
+        }
     }
 }

@@ -53,7 +53,7 @@ pub(super) struct Draft {
     /// Where the frames start.
     frames: usize,
     /// Where the tag must start at the latest.
-    end: usize,
+    pub(super) end: usize,
     contents: Contents,
     pub(super) eliciting: bool,
 }
@@ -71,7 +71,7 @@ impl Draft {
         false
     }
 
-    fn room(&self, out: &[u8]) -> usize {
+    pub(super) fn room(&self, out: &[u8]) -> usize {
         self.end.saturating_sub(out.len())
     }
 
@@ -151,10 +151,14 @@ impl Connection {
         }
         let mut draft = self.start_packet(now, out, limit)?;
         if may_send_chunks {
-            self.offer_symbols(out, &mut draft);
+            self.offer_symbols(now, out, &mut draft);
         }
+        let has_symbols = draft.eliciting;
         self.offer_control(out, &mut draft);
         let acked = draft.room(out) > 0 && self.offer_ack(now, out, &draft);
+        if has_symbols {
+            self.offer_riders(now, out, &mut draft);
+        }
         if self.recovery.probe_due && !draft.eliciting && draft.room(out) > 0 {
             draft.put(out, &Frame::Ping, None);
         }
@@ -218,7 +222,7 @@ impl Connection {
     }
 
     /// Chunks and repair symbols, until the packet is full.
-    fn offer_symbols(&mut self, out: &mut Vec<u8>, draft: &mut Draft) {
+    fn offer_symbols(&mut self, now: Instant, out: &mut Vec<u8>, draft: &mut Draft) {
         loop {
             let waiting = self.waiting_lanes();
             let Some(id) = self.scheduler.pick(waiting) else { return };
@@ -238,7 +242,12 @@ impl Connection {
             self.credit_used += cost;
             self.first_round_open |= sent.is_of_first_round();
             match sent {
-                Sent::New(bytes) => self.chunk_tuner.on_chunk(symbol, bytes),
+                Sent::New(bytes) => {
+                    self.chunk_tuner.on_chunk(symbol, bytes);
+                    if self.send_lanes[id.index()].unanswered_sendings(next.seq).is_some() {
+                        self.riders.on_sent(now, id, next);
+                    }
+                }
                 Sent::Again => self.counters.chunks_retransmitted += 1,
                 Sent::Parity | Sent::Repair => self.counters.repair_symbols_sent += 1,
             }
@@ -353,7 +362,7 @@ impl Connection {
     }
 
     /// The lanes that have a chunk which credit allows, one bit each; the most urgent first.
-    fn waiting_lanes(&mut self) -> u16 {
+    pub(super) fn waiting_lanes(&mut self) -> u16 {
         let mut credit = self.credit - self.credit_used;
         let mut waiting = 0;
         let mut candidates = self.pending_lanes;

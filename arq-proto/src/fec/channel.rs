@@ -28,6 +28,11 @@ impl Channel {
         (self.mean_run * (1.0 - self.loss.as_f64())).max(1.0)
     }
 
+    /// The chance of a loss behind a loss. Runs shorter than chance alone makes them are chance.
+    pub(super) fn goes_on(self) -> f64 {
+        (1.0 - 1.0 / self.mean_run.max(1.0)).max(self.loss.as_f64())
+    }
+
     /// Whether losses come in bursts.
     pub(crate) fn is_bursty(self) -> bool {
         self.burst() > BURSTY
@@ -51,14 +56,13 @@ pub(super) struct Block {
 impl Block {
     /// `count` packets.
     pub(super) fn of(count: usize, channel: Channel) -> Self {
-        let mut block = Self::new(channel.loss.as_f64(), channel.mean_run);
+        let mut block = Self::new(channel);
         (0..count).for_each(|_| block.extend());
         block
     }
 
-    fn new(loss: f64, mean_run: f64) -> Self {
-        // Runs shorter than chance alone makes them are chance.
-        let goes_on = (1.0 - 1.0 / mean_run.max(1.0)).max(loss);
+    fn new(channel: Channel) -> Self {
+        let (loss, goes_on) = (channel.loss.as_f64(), channel.goes_on());
         let begins = loss * (1.0 - goes_on) / (1.0 - loss);
         let (mut after_arrival, mut after_loss) = ([0.0; MAX_LOSSES], [0.0; MAX_LOSSES]);
         (after_arrival[0], after_loss[0]) = (1.0 - loss, loss);
@@ -91,10 +95,15 @@ impl Block {
 mod tests {
     use super::*;
 
+    fn channel(mean_run: f64) -> Channel {
+        let loss = Probability::from_ppm(100_000);
+        Channel { loss, mean: loss, mean_run }
+    }
+
     // ARQ-REP-5
     #[test]
     fn independent_losses_are_binomial() {
-        let mut block = Block::new(0.1, 1.0);
+        let mut block = Block::new(channel(1.0));
         (0..13).for_each(|_| block.extend());
         // P[Bin(13, 0.1) > 4] and > 0, by an independent program.
         assert!((block.failure(4) - 0.006_460).abs() < 1e-5, "{}", block.failure(4));
@@ -103,7 +112,7 @@ mod tests {
 
     #[test]
     fn bursts_keep_the_share_of_loss() {
-        let mut block = Block::new(0.1, 5.0);
+        let mut block = Block::new(channel(5.0));
         (0..60).for_each(|_| block.extend());
         let chances = block.after_arrival.iter().zip(&block.after_loss).enumerate();
         let mean: f64 = chances.map(|(lost, (a, l))| lost as f64 * (a + l)).sum();

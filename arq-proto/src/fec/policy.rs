@@ -44,6 +44,10 @@ const PACKET_COST_BYTES: f64 = 30.0;
 /// What two chunks that share a packet may have left over: for one, as much is reserved as its frame
 /// takes at most.
 const SPARE_BYTES: usize = 8;
+/// A small message rides along three times at most.
+const MAX_SENDINGS: u8 = 4;
+/// Messages of one burst do not double each other.
+const APART: Duration = Duration::from_micros(500);
 /// What a failure costs, as a multiple of the message.
 const FAILURE_COST: f64 = 8.0;
 
@@ -88,6 +92,21 @@ pub(crate) fn auto(shape: Shape, channel: Channel, stakes: Stakes) -> usize {
         }
     }
     best
+}
+
+/// Whether small messages ride along at all: not where hardly anything is lost, nor where bursts outlast all sendings.
+pub(crate) fn may_bundle(channel: Channel) -> bool {
+    channel.loss.as_f64() > ENOUGH && channel.burst() <= f64::from(MAX_SENDINGS)
+}
+
+/// Whether a small message that left so often, `age` ago for the first time, is worth its bytes in a packet that
+/// leaves anyway. `stakes`: what it waits for if it is lost, and the time that its frame takes.
+pub(crate) fn bundles(channel: Channel, stakes: Stakes, sendings: u8, age: Duration) -> bool {
+    let (loss, goes_on) = (channel.loss.as_f64(), channel.goes_on());
+    let lost = loss * goes_on.powi(i32::from(sendings) - 1);
+    let saved = lost * (1.0 - goes_on) * stakes.round.saturating_sub(age).as_secs_f64();
+    let worthwhile = lost > ENOUGH && saved > stakes.packet.as_secs_f64();
+    may_bundle(channel) && sendings < MAX_SENDINGS && age >= APART && worthwhile
 }
 
 /// Bytes of a chunk, at most `max_chunk_bytes`, with which a message and its parity take least.
@@ -170,6 +189,27 @@ mod tests {
         assert_eq!(auto_parity(9, 10, 3.0, FAST), 0);
         // None where the symbol takes as long as it saves.
         assert_eq!(auto_parity(9, 10, 1.0, 22 * MS), 0);
+    }
+
+    // ARQ-REP-9
+    #[test]
+    fn small_messages_ride_along_while_that_saves_more_than_it_takes() {
+        let stakes = Stakes { round: 75 * MS, packet: MS / 5, behind: 0 };
+        let rides =
+            |percent, run, sendings, age| bundles(channel(percent, run), stakes, sendings, age);
+        // Not without loss; the more often the likelier all of them are lost.
+        assert!(!rides(0, 1.0, 1, 20 * MS));
+        let times = |percent, run| {
+            (1..10).take_while(|&n| rides(percent, run, n, 20 * MS * u32::from(n))).count()
+        };
+        assert_eq!([times(1, 1.0), times(10, 1.0), times(25, 1.0), times(5, 2.4)], [1, 2, 2, 2]);
+        // Not beside what left just now, nor once a repair is as soon, nor where bytes are slow.
+        assert!(!rides(10, 1.0, 1, Duration::ZERO) && rides(10, 1.0, 1, APART));
+        assert!(!rides(10, 1.0, 1, 75 * MS));
+        let slow = Stakes { packet: 20 * MS, ..stakes };
+        assert!(!bundles(channel(10, 1.0), slow, 1, 20 * MS));
+        // Nor where bursts outlast them.
+        assert!(rides(10, 4.0, 1, 20 * MS) && !rides(10, 5.0, 1, 20 * MS));
     }
 
     // ARQ-REP-7

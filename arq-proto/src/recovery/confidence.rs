@@ -16,6 +16,8 @@ pub(crate) struct Confidence {
     /// The accepted chance of another round, for as many symbols as a small message has, and for more.
     doubt: (f64, f64),
     bulk: bool,
+    /// After so many sendings of a small message that brought nothing, those behind them are not waited for.
+    silent_enough: Option<u8>,
 }
 
 /// The accepted chance of another round as a rule: one in a hundred.
@@ -29,16 +31,29 @@ const DOUBT_OF_ANSWERS: f64 = DOUBT / 3.0;
 impl Confidence {
     /// Where symbols are known to be missing.
     pub(crate) fn new(loss: Probability) -> Self {
-        Self { loss: loss.as_f64(), doubt: (DOUBT, DOUBT_WHEN_LARGE), bulk: false }
+        Self {
+            loss: loss.as_f64(),
+            doubt: (DOUBT, DOUBT_WHEN_LARGE),
+            bulk: false,
+            silent_enough: None,
+        }
     }
 
     /// A time-out and no acknowledgement told of them: it may be the answer that is lost, with the
     /// share `reverse`. Exact for one packet; for more, something is missing more often, but all of
     /// them seldom.
-    pub(crate) fn after_time_out(self, reverse: Probability) -> Self {
+    pub(crate) fn after_time_out(self, reverse: Probability, bursty: bool) -> Self {
         let silence = 1.0 - (1.0 - self.loss) * (1.0 - reverse.as_f64());
         let missing = (self.loss / silence.max(f64::MIN_POSITIVE)).min(1.0);
-        self.doubted(|doubt| doubt / missing)
+        let silent_enough = Some(if bursty { 1 } else { 2 });
+        Self { silent_enough, ..self.doubted(|doubt| doubt / missing) }
+    }
+
+    /// Whether the loss of so many sendings of a small message is enough not to wait for what rode along behind them.
+    /// One may be chance, two hardly are; a burst that took one takes what follows, too. Where an acknowledgement told
+    /// of the loss, the next one tells of those.
+    pub(crate) fn gives_up_behind(self, silent: u8) -> bool {
+        self.silent_enough.is_some_and(|enough| silent >= enough)
     }
 
     /// The answer is lost, as the share `reverse` of them is. Nothing may be missing.
@@ -97,11 +112,12 @@ mod tests {
         // Two copies are all lost with 1.4 %, but in nearly half of the cases none is needed.
         let loss = Probability::from_ppm(120_000);
         let known = Confidence::new(loss);
-        let silent = known.after_time_out(loss);
+        let silent = known.after_time_out(loss, false);
         assert_eq!((known.symbols_for(1), silent.symbols_for(1)), (3, 2));
         // Nothing is lost on the way back: silence is as good as knowledge.
-        assert_eq!(known.after_time_out(Probability::ZERO), known);
-        assert_eq!(Confidence::new(Probability::ZERO).after_time_out(loss).symbols_for(1), 1);
+        assert_eq!(known.after_time_out(Probability::ZERO, false).symbols_for(1), 3);
+        let lossless = Confidence::new(Probability::ZERO);
+        assert_eq!(lossless.after_time_out(loss, false).symbols_for(1), 1);
     }
 
     // ARQ-REP-8

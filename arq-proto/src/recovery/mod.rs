@@ -454,10 +454,10 @@ impl Recovery {
         Channel { loss, mean, mean_run: self.loss.mean_run() }
     }
 
-    /// What a repair symbol sent ahead saves and costs, with `behind` messages waiting.
-    pub(crate) fn stakes(&self, mtu: u16, behind: usize) -> Stakes {
+    /// What `bytes` sent ahead save and cost, with `behind` messages waiting.
+    pub(crate) fn stakes(&self, bytes: usize, behind: usize) -> Stakes {
         let round = self.rtt.conservative() + self.detector.reordering_window(&self.rtt);
-        let packet = Duration::from_secs_f64(f64::from(mtu) / self.pacing_rate().max(1) as f64);
+        let packet = Duration::from_secs_f64(bytes as f64 / self.pacing_rate().max(1) as f64);
         Stakes { round, packet, behind }
     }
 

@@ -255,6 +255,20 @@ impl SendLane {
         (ends && (coding || shape.chunk_count() == 1)).then_some(shape)
     }
 
+    /// How often a message of one chunk left of which nothing is known yet, if it would be repaired. None in bulk:
+    /// another round delays nobody.
+    pub(crate) fn unanswered_sendings(&self, seq: MessageSeq) -> Option<u8> {
+        let message = self.message(seq).filter(|_| self.repairs() && !self.blocked)?;
+        message.unanswered_sendings()
+    }
+
+    /// A message of one chunk rode along in a later packet.
+    pub(crate) fn on_bundled(&mut self, seq: MessageSeq) {
+        if let Some(message) = self.message_mut(seq) {
+            message.on_bundled();
+        }
+    }
+
     /// Messages behind those begun, and whether the application waits to add more.
     pub(crate) fn backlog(&self) -> (usize, bool) {
         ((self.end() - self.begin) as usize, self.blocked)

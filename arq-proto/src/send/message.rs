@@ -55,10 +55,12 @@ pub(crate) struct Message {
     repairs_sent: u8,
     repairs_in_flight: u128,
     repairs_acked: u128,
-    /// Chunks sent more than once, and repair symbols that were sent ahead of any loss: whatever is
+    /// Chunks sent again after a loss, and repair symbols that were sent ahead of any: whatever is
     /// in flight and is none of the former, or one of the latter, left in the first round.
     sent_again: u128,
     parity: u8,
+    /// How often the only chunk of a small message rode along in later packets.
+    bundled: u8,
 }
 
 /// Packets at the end of a flight of which no later acknowledgement tells.
@@ -107,6 +109,7 @@ impl Message {
             repairs_acked: 0,
             sent_again: 0,
             parity: 0,
+            bundled: 0,
         }
     }
 
@@ -216,6 +219,21 @@ impl Message {
         }
     }
 
+    /// How often a message of one chunk left, if each of these transmissions may still arrive and none is a repair.
+    pub(crate) fn unanswered_sendings(&self) -> Option<u8> {
+        let sendings = self.bundled.saturating_add(1);
+        let untouched = self.acked == 0 && self.to_send == 0 && self.sent_again == 0;
+        (untouched && self.outstanding.as_slice() == [sendings]).then_some(sendings)
+    }
+
+    /// The only chunk rode along in a later packet, ahead of any loss.
+    pub(crate) fn on_bundled(&mut self) {
+        if let [outstanding] = self.outstanding.as_mut_slice() {
+            *outstanding = outstanding.saturating_add(1);
+            self.bundled = self.bundled.saturating_add(1);
+        }
+    }
+
     /// A symbol arrived; `cut` is [`cut`](Self::cut) at its sending.
     pub(crate) fn on_acked(&mut self, cut: u8, symbol: Symbol) {
         if cut != self.cut() {
@@ -315,9 +333,7 @@ impl Message {
             return;
         }
         if !self.shape().is_codable() {
-            self.to_send = lowest_bits(self.chunk_count()) & !self.acked;
-            self.copies = self.to_send;
-            self.copy_rounds = (parity - 1).min(usize::from(u8::MAX)) as u8;
+            self.copy(lowest_bits(self.chunk_count()) & !self.acked, parity);
             return;
         }
         let wanted = (self.deficit() + parity).saturating_sub(self.expected());
@@ -335,6 +351,12 @@ impl Message {
     /// After losses: sends as many symbols as make it likely that the message is completed.
     pub(crate) fn repair(&mut self, confidence: Confidence) {
         let deficit = self.deficit();
+        if self.is_in_flight_by_bundling() {
+            if confidence.gives_up_behind(self.silent_sendings()) {
+                self.copy(self.in_flight, confidence.symbols_for(1));
+            }
+            return;
+        }
         let (mut needed, mut expected) = (deficit, self.expected());
         // How many of the first round to send was decided already, and what became of them will be
         // known in a moment, except of the last.
@@ -350,10 +372,7 @@ impl Message {
         let lost = self.lost();
         let known = lost.count_ones() as usize == deficit;
         if (known && deficit <= MAX_COPIED) || !self.shape().is_codable() {
-            self.to_send |= lost;
-            self.copies = lost;
-            // The first round is in `to_send`.
-            self.copy_rounds = if known { (confidence.symbols_for(1) - 1) as u8 } else { 0 };
+            self.copy(lost, if known { confidence.symbols_for(1) } else { 1 });
             return;
         }
         let coded = self.code(wanted - expected);
@@ -361,6 +380,30 @@ impl Message {
             // All symbols of the code are used up.
             self.to_send |= lost;
         }
+    }
+
+    /// Whether only copies of a small message that rode along in later packets may still arrive.
+    fn is_in_flight_by_bundling(&self) -> bool {
+        let one_chunk = self.outstanding.len() == 1 && !self.is_delivered();
+        one_chunk && self.in_flight != 0 && self.sent_again == 0 && self.to_send == 0
+    }
+
+    /// How many sendings of such a message count as lost.
+    fn silent_sendings(&self) -> u8 {
+        let outstanding = self.outstanding.first().copied().unwrap_or(0);
+        self.bundled.saturating_add(1).saturating_sub(outstanding)
+    }
+
+    /// These chunks are sent so many times, one after the other.
+    fn copy(&mut self, chunks: u128, times: usize) {
+        if chunks == 0 {
+            // Copies that are still to leave are not called back.
+            return;
+        }
+        self.to_send |= chunks;
+        self.copies = chunks;
+        // The first round is in `to_send`.
+        self.copy_rounds = times.saturating_sub(1).min(usize::from(u8::MAX)) as u8;
     }
 
     /// So many repair symbols shall follow, or as many as are left; returns how many.

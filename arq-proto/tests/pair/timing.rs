@@ -210,6 +210,31 @@ fn a_lost_answer_costs_no_second_round() {
     assert!(p98 <= 40 * MS, "p98 {p98:?}: two rounds are 32.5 ms, three 50");
 }
 
+/// The next command has room for those before it: a loss costs the interval, not a round trip.
+// ARQ-REP-9
+#[test]
+fn a_thin_stream_waits_for_the_next_message_not_for_a_repair() {
+    let commands = Flow::reliable(2, 200, 500).every(20 * MS);
+    let late = |fec| {
+        let (mut all, mut packets) = (Vec::new(), 0);
+        for seed in seeds(10) {
+            let wire = WireConfig { loss: Loss::Random(0.10), ..WireConfig::with_delay(30 * MS) };
+            let config = ConfigBuilder { fec, ..Config::builder() };
+            let scenario = Scenario::new(seed).wire(wire).config(config);
+            let mut pair = Pair::new(&scenario.client_sends([commands.clone()]));
+            pair.run_to_delivery(60 * SEC).unwrap_or_else(|halt| panic!("seed {seed}: {halt}"));
+            all.extend_from_slice(&pair.server_side().app.inbox(commands.lane).latencies);
+            packets += pair.client_side().connection().stats().packets_sent;
+        }
+        let beyond = all.iter().filter(|&&latency| latency > 60 * MS).count();
+        println!("{fec:?}: {beyond} of {} took longer than 60 ms, {packets} packets", all.len());
+        (beyond as f64 / all.len() as f64, packets)
+    };
+    let (alone, together) = (late(FecConfig::Off), late(FecConfig::Auto));
+    assert!(alone.0 > 0.1 && together.0 < 0.02, "{alone:?} by repair, {together:?} bundled");
+    assert!(together.1 < alone.1, "{together:?} packets, {alone:?} without: repairs are spared");
+}
+
 /// What leaves meanwhile does not make a lost beacon wait for *its* acknowledgements.
 // ARQ-PTO-7
 #[test]

@@ -42,7 +42,8 @@ impl AssociationStats {
         write!(f, "{} in, runs of {:.1}; ", Percent(s.reverse_loss), self.loss_run())?;
         write!(f, "sent {} in {} packets, ", Bytes(s.bytes_sent), s.packets_sent)?;
         write!(f, "{} lost ({} wrongly), ", s.packets_lost, s.packets_spuriously_lost)?;
-        write!(f, "{} chunks again, {} parity, ", s.chunks_retransmitted, s.repair_symbols_sent)?;
+        write!(f, "{} chunks again, {} bundled, ", s.chunks_retransmitted, s.chunks_bundled)?;
+        write!(f, "{} parity, ", s.repair_symbols_sent)?;
         write!(f, "{} expired; ", s.messages_expired)?;
         write!(f, "received {} in {} packets, ", Bytes(s.bytes_received), s.packets_received)?;
         write!(f, "{} of {} parity used; ", s.chunks_recovered, s.repair_symbols_received)?;
@@ -66,7 +67,8 @@ impl AssociationStats {
         writeln!(f, "{} in, runs of {:.1} packets", Percent(s.reverse_loss), self.loss_run())?;
         write!(f, "  sent        {} in {} packets, ", Bytes(s.bytes_sent), s.packets_sent)?;
         write!(f, "{} lost ({} wrongly), ", s.packets_lost, s.packets_spuriously_lost)?;
-        writeln!(f, "{} chunks again, {} tails probed", s.chunks_retransmitted, s.ptos)?;
+        write!(f, "{} chunks again, {} bundled, ", s.chunks_retransmitted, s.chunks_bundled)?;
+        writeln!(f, "{} tails probed", s.ptos)?;
         write!(f, "  received    {} in {} packets, ", Bytes(s.bytes_received), s.packets_received)?;
         writeln!(f, "{} for nothing, {} dropped", s.chunks_duplicate, s.datagrams_dropped)?;
         write!(f, "  parity      {} sent, ", s.repair_symbols_sent)?;
@@ -156,6 +158,7 @@ mod tests {
             packets_lost: 102,
             packets_spuriously_lost: 3,
             chunks_retransmitted: 98,
+            chunks_bundled: 12,
             chunks_duplicate: 4,
             repair_symbols_sent: 441,
             repair_symbols_received: 5,
@@ -182,9 +185,9 @@ mod tests {
             snapshot().to_string(),
             "arq/127.0.0.1:40000 -> arq/127.0.0.1:7447 for 12.3 s: rtt 20.1 ms (min 20.0 ms, \
              var 0.12 ms), loss at most 10.2 % out, 1.0 % in, runs of 2.3; sent 1.2 MB in 1034 \
-             packets, 102 lost (3 wrongly), 98 chunks again, 441 parity, 8 expired; received \
-             7.0 kB in 90 packets, 2 of 5 parity used; window 65.5 kB, rate 12.3 MB/s, queue \
-             1.2 kB for 3.00 ms"
+             packets, 102 lost (3 wrongly), 98 chunks again, 12 bundled, 441 parity, 8 expired; \
+             received 7.0 kB in 90 packets, 2 of 5 parity used; window 65.5 kB, rate 12.3 MB/s, \
+             queue 1.2 kB for 3.00 ms"
         );
     }
 

@@ -206,6 +206,13 @@ pub const FIGURES: &[Figure<AssociationStats>] = &[
         "Chunks of messages sent again"
     ),
     counter!(
+        "chunks_bundled",
+        None,
+        chunks_bundled,
+        |a| a.stats.chunks_bundled,
+        "Small messages that rode along in a later packet, ahead of any loss"
+    ),
+    counter!(
         "chunks_duplicate",
         None,
         chunks_duplicate,

@@ -53,10 +53,22 @@ proptest! {
         len in 1..=MAX_MESSAGE_BYTES,
         percent in 1_u32..50,
         plainly in any::<bool>(),
+        silence in prop::option::of(any::<bool>()),
+        bundled in 0_usize..4,
         fates in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..600),
     ) {
         let mut message = message(len, 1_100);
         let mut in_flight = send_all(&mut message);
+        for _ in 0..bundled {
+            if message.unanswered_sendings().is_some() {
+                message.on_bundled();
+                in_flight.push(Symbol::Source(0));
+            }
+        }
+        let confidence = match silence {
+            Some(bursty) => confidence(percent).after_time_out(Probability::ZERO, bursty),
+            None => confidence(percent),
+        };
         let mut fates = fates.into_iter();
         while !message.is_delivered() {
             prop_assert!(!in_flight.is_empty(), "nothing is on its way");
@@ -70,7 +82,7 @@ proptest! {
                 if plainly {
                     message.repair_plainly();
                 } else {
-                    message.repair(confidence(percent));
+                    message.repair(confidence);
                 }
             } else {
                 message.on_acked(0, symbol);
@@ -288,4 +300,62 @@ fn the_last_repair_symbol_is_followed_by_copies() {
         assert!(sent.len() >= 9, "{sent:?}");
     }
     assert!(sent.iter().all(|symbol| matches!(symbol, Symbol::Source(_))));
+}
+
+/// What rode along is one more transmission of the same chunk.
+// ARQ-REP-9
+#[test]
+fn a_message_that_rode_along_is_lost_when_all_of_it_is() {
+    let bundled = || {
+        let mut message = message(300, 1_100);
+        send_all(&mut message);
+        assert_eq!(message.unanswered_sendings(), Some(1));
+        message.on_bundled();
+        assert_eq!(message.unanswered_sendings(), Some(2));
+        message.on_lost(0, Symbol::Source(0));
+        assert_eq!(message.unanswered_sendings(), None);
+        message
+    };
+    // An acknowledgement told of the loss, and will tell of the later packet.
+    let mut message = bundled();
+    message.repair(confidence(10));
+    assert_eq!(message.next_symbol(), None);
+    message.on_lost(0, Symbol::Source(0));
+    message.repair(confidence(10));
+    assert_eq!(send_all(&mut message).len(), 2, "as often as a loss of it takes");
+    assert_eq!(message.unanswered_sendings(), None, "repaired");
+    // The later packet arrives after all.
+    let mut message = bundled();
+    message.on_acked(0, Symbol::Source(0));
+    assert!(message.is_delivered() && message.next_symbol().is_none());
+    // Longer ones do not ride along.
+    let mut long = self::message(2_000, 1_100);
+    send_all(&mut long);
+    assert_eq!(long.unanswered_sendings(), None);
+}
+
+// ARQ-REP-9
+#[test]
+fn after_enough_silence_what_rode_along_is_not_waited_for() {
+    let after = |bursty| confidence(10).after_time_out(Probability::from_ppm(100_000), bursty);
+    let lost_of = |sendings: usize| {
+        let mut message = message(300, 1_100);
+        send_all(&mut message);
+        (1..sendings).for_each(|_| message.on_bundled());
+        message.on_lost(0, Symbol::Source(0));
+        message
+    };
+    // One may be chance, two in a row are not.
+    let mut message = lost_of(3);
+    message.repair(after(false));
+    assert_eq!(message.next_symbol(), None);
+    message.on_lost(0, Symbol::Source(0));
+    message.repair(after(false));
+    assert_eq!(send_all(&mut message).len(), 2, "the third is not waited for");
+    // In a burst, one is enough; and the loss of the others calls no copy back that has not left.
+    let mut message = lost_of(2);
+    message.repair(after(true));
+    message.on_lost(0, Symbol::Source(0));
+    message.repair(after(true));
+    assert_eq!(send_all(&mut message).len(), 2);
 }

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Which small messages may ride along in later packets, until something is heard of them?
+//!
+//! Where messages follow each other within a round trip, the packet of the next one has room for those before it. A
+//! loss then costs the interval between two messages instead of a round trip, and no packet more: redundant bundling
+//! for thin streams (Evensen, Petlund, Griwodz, Halvorsen, IEEE Communications Letters 12(4), 2008). Whether it pays
+//! is for [`policy`](crate::fec::policy) to say.
+
+use std::{collections::VecDeque, time::Instant};
+
+use super::lane::SymbolRef;
+use crate::units::LaneId;
+
+/// Frames up to this length ride along: two of them and a new message share a packet.
+const MAX_FRAME_BYTES: usize = 512;
+/// Where more small messages leave in a round trip, their packets are full anyway.
+const MAX_RIDERS: usize = 16;
+
+/// A message of one small chunk.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rider {
+    pub(crate) lane: LaneId,
+    pub(crate) at: SymbolRef,
+    /// When it left for the first time.
+    pub(crate) sent_at: Instant,
+}
+
+/// The small messages that left last, the oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Riders(VecDeque<Rider>);
+
+impl Riders {
+    /// A message of one chunk left for the first time.
+    pub(crate) fn on_sent(&mut self, now: Instant, lane: LaneId, at: SymbolRef) {
+        if at.frame_len > MAX_FRAME_BYTES {
+            return;
+        }
+        if self.0.len() == MAX_RIDERS {
+            self.0.pop_front();
+        }
+        self.0.push_back(Rider { lane, at, sent_at: now });
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn retain(&mut self, keep: impl FnMut(&Rider) -> bool) {
+        self.0.retain(keep);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Rider> {
+        self.0.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{send::message::Symbol, units::Reliability};
+
+    // ARQ-REP-9
+    #[test]
+    fn only_the_last_small_messages_are_remembered() {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let now = Instant::now();
+        let mut riders = Riders::default();
+        let lane = LaneId::new(5, Reliability::Reliable).unwrap();
+        let mut send = |seq, frame_len| {
+            let at = SymbolRef { seq, cut: 0, symbol: Symbol::Source(0), frame_len };
+            riders.on_sent(now, lane, at);
+        };
+        send(0, MAX_FRAME_BYTES + 1);
+        (1..=100).for_each(|seq| send(seq, MAX_FRAME_BYTES));
+        let kept: Vec<_> = riders.iter().map(|rider| rider.at.seq).collect();
+        let first = 101 - MAX_RIDERS as u64;
+        assert_eq!(kept, (first..=100).collect::<Vec<_>>());
+    }
+}
