@@ -30,6 +30,7 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "goodput",
     "loopback",
     "mixed-priority",
+    "commands",
     "ping-pong",
     "opening",
     "blackout",
