@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arq_bench::emulator::Network;
@@ -19,13 +18,14 @@ use arq_bench::record::{FlowResult, Measurement};
 use arq_bench::scenario::flow::Flow;
 use arq_bench::scenario::wire::{self, Loss, Wire};
 use arq_bench::traffic::{Link, Load};
+use parking_lot::{Mutex, MutexGuard};
 
 use support::{network_or_skip, skipped};
 
 /// One load at a time: on two cores, tests beside each other measure each other.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    TURN.lock()
 }
 
 fn link(name: &str, endpoint: &str) -> Opponent {

@@ -8,10 +8,10 @@
 mod nodes;
 mod support;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arq_bench::lab::Lab;
+use parking_lot::{Mutex, MutexGuard};
 
 use nodes::Kind;
 use support::{lab_or_skip, Role};
@@ -23,7 +23,7 @@ const WAIT_BEFORE_CLOSE: &str =
 /// One load at a time: on two cores, tests beside each other measure each other.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    TURN.lock()
 }
 
 fn endpoint(lab: &Lab) -> String {

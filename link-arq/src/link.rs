@@ -13,7 +13,7 @@ use std::{
     net::SocketAddr,
     sync::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
     },
     time::{Duration, Instant},
 };
@@ -21,6 +21,7 @@ use std::{
 use arq_proto::{ConnectionError, LaneId};
 use async_trait::async_trait;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use zenoh_link_commons::{
     get_ip_interface_names, LinkAuthId, LinkUnicast, LinkUnicastTrait, NewLink,
@@ -207,7 +208,7 @@ impl LinkUnicastArq {
         }
         let batch = received?;
         self.association.learn_framing(&batch);
-        *lock(&self.session_heard_at) = Instant::now();
+        *self.session_heard_at.lock() = Instant::now();
         Ok(batch)
     }
 
@@ -217,7 +218,7 @@ impl LinkUnicastArq {
         let Association { connection, keep_alive, .. } = &*self.association;
         loop {
             connection.life_sign().await;
-            let is_session_heard = lock(&self.session_heard_at).elapsed() < REPEAT_FOR;
+            let is_session_heard = self.session_heard_at.lock().elapsed() < REPEAT_FOR;
             if let Some(keep_alive) = keep_alive.get().filter(|_| is_session_heard) {
                 return Bytes::from_static(keep_alive);
             }
@@ -277,11 +278,6 @@ fn is_goodbye(batch: &[u8]) -> bool {
         }
         _ => false,
     }
-}
-
-/// No task can leave a half-done change behind.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[async_trait]

@@ -10,9 +10,10 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    sync::{Arc, LazyLock, PoisonError, RwLock},
+    sync::{Arc, LazyLock},
 };
 
+use parking_lot::RwLock;
 use zenoh_config::Config;
 use zenoh_link_commons::{
     ConfigurationInspector, LinkManagerMulticast, LinkManagerMulticastTrait, LinkManagerUnicast,
@@ -169,8 +170,7 @@ fn leak(descriptor: LinkDescriptor) -> LinkKind {
 
 /// The table as it stands.
 pub(crate) fn kinds() -> &'static [LinkKind] {
-    // A slice reference is replaced as a whole: a panic elsewhere cannot leave it half written.
-    *TABLE.read().unwrap_or_else(PoisonError::into_inner)
+    *TABLE.read()
 }
 
 /// Adds a link to the table, for the whole process.
@@ -179,7 +179,7 @@ pub(crate) fn kinds() -> &'static [LinkKind] {
 /// links when it opens. It is an error when a link stands ready for the same protocol and
 /// reliability already, the stock ones included.
 pub fn register(descriptor: LinkDescriptor) -> ZResult<LinkKind> {
-    let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
+    let mut table = TABLE.write();
     let taken = |kind: &&LinkKind| {
         kind.0.protocol == descriptor.protocol && kind.0.serves.overlaps(descriptor.serves)
     };

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::fs::{read_dir, read_to_string};
 use std::io::{stdin, stdout, BufRead, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{getrlimit, setrlimit, Resource};
+use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
 use zenoh_link_arq::LinkManagerUnicastArq;
 use zenoh_link_commons::{LinkManagerUnicastTrait, LinkUnicast, LinkUnicastTrait, NewLink};
@@ -183,7 +184,7 @@ impl Side {
     /// From now on messages of the first links go into a new ledger.
     fn hear(&mut self, links: u64) -> Answer {
         let is_first = Arc::strong_count(&self.heard) == 1;
-        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Ledger::new(now_ns());
+        *self.heard.lock() = Ledger::new(now_ns());
         if !is_first {
             return Ok(Word::Done);
         }
@@ -215,7 +216,7 @@ impl Side {
     }
 
     fn heard(&self, messages: u64) -> Word {
-        let ledger = || self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let ledger = || self.heard.lock().clone();
         let (mut last, mut since) = (0, Instant::now());
         while last < messages && since.elapsed() < SILENCE {
             std::thread::sleep(LOOK_AGAIN);
@@ -241,7 +242,7 @@ fn note(heard: &Mutex<Ledger>, message: &[u8]) {
     let Some([MAGIC, stamp @ ..]) = message.first_chunk::<STAMP_BYTES>() else { return };
     let (number, due_ns) = stamp.split_at(8);
     let value = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or(u64::MAX);
-    let mut ledger = heard.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut ledger = heard.lock();
     // A number that cannot be is not counted as delivered.
     let _ = ledger.note(value(number), value(due_ns), arrived_ns, message.len());
 }
@@ -284,7 +285,7 @@ mod tests {
         note(&heard, &stamped(3, 7, 0));
         note(&heard, b"something else, that is long enough");
         note(&heard, b"short");
-        let ledger = heard.into_inner().unwrap();
+        let ledger = heard.into_inner();
         assert_eq!((ledger.delivered, ledger.duplicates), (1, 1));
     }
 

@@ -5,8 +5,10 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
 
 use super::error::LastWords;
 use super::{MeasureError, Who};
@@ -104,7 +106,7 @@ impl Process {
         let status = self.child.wait().map_err(|e| MeasureError::Process(self.who, e))?;
         // Its pipes are closed now, so the readers come to their end.
         self.readers.drain(..).for_each(|reader| drop(reader.join()));
-        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let tail = self.tail.lock();
         Ok((status, LastWords(tail.iter().cloned().collect())))
     }
 }
@@ -116,7 +118,7 @@ impl Drop for Process {
 }
 
 fn remember(tail: &Mutex<VecDeque<String>>, line: String) {
-    let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut tail = tail.lock();
     if tail.len() == LAST_WORDS {
         tail.pop_front();
     }

@@ -2,7 +2,9 @@
 //! How does the publishing process open its sessions, keep every flow going, and tell what it did?
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::clock::nanos;
 use super::patterns::{self, Outlet};
@@ -201,7 +203,7 @@ impl FlowLog {
 
     /// A message is about to be handed over whose time nobody knew before.
     pub(super) fn note_departure(&self, sequence: u64, now_ns: u64) {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner).push(sequence, now_ns);
+        self.noted.lock().push(sequence, now_ns);
     }
 
     /// So many have been handed over.
@@ -210,7 +212,7 @@ impl FlowLog {
     }
 
     fn begin_answers(&self, first_ns: u64) {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = self.answers.lock();
         answers.ledger.begin(self.begin_ns(first_ns));
     }
 
@@ -220,7 +222,7 @@ impl FlowLog {
         pieces: impl Iterator<Item = &'a [u8]>,
         arrived_ns: u64,
     ) -> Option<u64> {
-        let mut noted = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut noted = self.answers.lock();
         noted.note(&self.payloads, pieces, arrived_ns)
     }
 
@@ -237,12 +239,12 @@ impl FlowLog {
     }
 
     fn departures(&self, first_ns: u64) -> Departures {
-        let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let noted = self.noted.lock().clone();
         Departures { offered: self.offered(), first_ns: self.begin_ns(first_ns), noted }
     }
 
     fn answers(&self) -> Option<Noted> {
-        let answers = || self.answers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let answers = || self.answers.lock().clone();
         matches!(self.flow.pattern, Pattern::PingPong { .. }).then(answers)
     }
 }

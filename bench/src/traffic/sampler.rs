@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! How much is in flight at the publisher, over time?
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::clock::{nanos, now_ns, sleep_until};
 use super::usage::thread_cpu_s;
@@ -47,7 +49,7 @@ impl Sampler {
     }
 
     pub(super) fn samples(&self) -> Samples {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 
@@ -58,7 +60,7 @@ fn sample(samples: &Mutex<Samples>, look: fn() -> Option<Reading>, first_ns: u64
         due_ns += nanos(PERIOD);
         let at_s = now_ns().saturating_sub(first_ns) as f64 / 1e9;
         let reading = look();
-        let mut samples = samples.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut samples = samples.lock();
         samples.own_cpu_s = thread_cpu_s();
         if let Some(Reading { bytes, window_bytes }) = reading {
             samples.in_flight.push(InFlight { at_s, bytes, window_bytes });

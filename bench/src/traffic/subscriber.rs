@@ -2,7 +2,9 @@
 //! How does the subscribing process note when each message came?
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::payload::Payloads;
 use super::publisher::CarrierError;
@@ -96,7 +98,7 @@ impl Ear {
         pieces: impl Iterator<Item = &'a [u8]>,
         arrived_ns: u64,
     ) -> Option<u64> {
-        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut noted = self.noted.lock();
         let sequence = noted.note(&self.payloads, pieces, arrived_ns);
         self.received.store(noted.ledger.delivered, Ordering::Relaxed);
         sequence
@@ -104,11 +106,11 @@ impl Ear {
 
     fn begin(&self, first_ns: u64) {
         let begin_ns = first_ns + (self.flow.start_s * 1e9) as u64;
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner).ledger.begin(begin_ns);
+        self.noted.lock().ledger.begin(begin_ns);
     }
 
     fn noted(&self) -> Noted {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.noted.lock().clone()
     }
 }
 

@@ -5,9 +5,10 @@
 //! be a single byte. The eighth priority, Control, is zenoh's own: its traffic is the session.
 
 use std::hash::Hasher;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use zenoh::pubsub::Publisher;
 use zenoh::qos::{CongestionControl, Priority};
 use zenoh::sample::Sample;
@@ -147,7 +148,7 @@ fn subscribe(session: &Session, key: &str, ledger: Ledger, slow: Duration) -> Sh
     let note = move |sample: Sample| {
         let read = Label::read(&sample);
         std::thread::sleep(slow);
-        noted.0.lock().unwrap_or_else(PoisonError::into_inner).note(read);
+        noted.0.lock().note(read);
         noted.1.notify_all();
     };
     session
@@ -160,7 +161,7 @@ fn subscribe(session: &Session, key: &str, ledger: Ledger, slow: Duration) -> Sh
 }
 
 fn verdict(shared: &Shared) -> String {
-    shared.0.lock().unwrap_or_else(PoisonError::into_inner).verdict()
+    shared.0.lock().verdict()
 }
 
 fn publisher(
@@ -241,9 +242,7 @@ fn exchange() {
     });
     let due = exchange_complete();
     let is_due = |ledger: &mut Ledger| ledger.wrong.is_none() && ledger.verdict() != due;
-    let ledger = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let waited = shared.1.wait_timeout_while(ledger, PATIENCE, is_due);
-    drop(waited);
+    shared.1.wait_while_for(&mut shared.0.lock(), is_due, PATIENCE);
     // A moment for a copy that should not come.
     std::thread::sleep(Duration::from_millis(200));
     answer(verdict(&shared));

@@ -4,10 +4,11 @@
 //! At Ctrl-C or a termination, after its `--duration`, or when whoever started it closes its standard input.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use parking_lot::{Condvar, Mutex};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -65,7 +66,7 @@ impl Stop {
     /// Ends everything that waits.
     pub fn now(&self) {
         let (stopped, changed) = &*self.0;
-        *stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *stopped.lock() = true;
         changed.notify_all();
     }
 
@@ -73,16 +74,9 @@ impl Stop {
     pub fn wait_for(&self, patience: Duration) -> bool {
         let (stopped, changed) = &*self.0;
         let deadline = Instant::now() + patience;
-        let mut stopped = stopped.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*stopped {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            let waited = changed.wait_timeout(stopped, left);
-            stopped = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
+        let mut stopped = stopped.lock();
+        changed.wait_while_until(&mut stopped, |stopped| !*stopped, deadline);
+        *stopped
     }
 }
 

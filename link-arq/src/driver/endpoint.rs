@@ -6,13 +6,14 @@ use std::{
     collections::{BTreeMap, VecDeque},
     fmt, io,
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use arq_proto::{
     Config, ConnectionError, ConnectionHandle, Endpoint, EndpointConfig, EndpointStats, Routed,
 };
+use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
     sync::{mpsc, watch, Mutex as AsyncMutex, Notify},
@@ -20,7 +21,7 @@ use tokio::{
 
 use super::{
     connection::{ArqConnection, Inner},
-    lock, now,
+    now,
     timer::Deadlines,
 };
 use crate::socket::{
@@ -117,7 +118,7 @@ impl ArqEndpoint {
         config: Config,
     ) -> Result<ArqConnection, ConnectionError> {
         let inner = {
-            let mut registry = lock(&self.shared.registry);
+            let mut registry = self.shared.registry.lock();
             // While there is an endpoint, only the end of the driver takes the offer away.
             if registry.offer.is_none() {
                 return Err(ConnectionError::LocallyClosed);
@@ -147,7 +148,7 @@ impl ArqEndpoint {
     /// What happened to datagrams that belong to no connection.
     #[must_use]
     pub fn stats(&self) -> EndpointStats {
-        let registry = lock(&self.shared.registry);
+        let registry = self.shared.registry.lock();
         let mut stats = registry.core.stats();
         stats.datagrams_dropped += registry.unanswerable;
         stats
@@ -168,7 +169,7 @@ impl ArqEndpoint {
 
 impl Drop for ArqEndpoint {
     fn drop(&mut self) {
-        let mut registry = lock(&self.shared.registry);
+        let mut registry = self.shared.registry.lock();
         registry.core.set_accept(None);
         registry.offer = None;
         drop(registry);
@@ -251,16 +252,16 @@ impl Shared {
     }
 
     pub(super) fn connection(&self, handle: ConnectionHandle) -> Option<Arc<Inner>> {
-        lock(&self.registry).connections.get(&handle).cloned()
+        self.registry.lock().connections.get(&handle).cloned()
     }
 
     pub(super) fn connections(&self) -> Vec<Arc<Inner>> {
-        lock(&self.registry).connections.values().cloned().collect()
+        self.registry.lock().connections.values().cloned().collect()
     }
 
     /// Forgets a connection that has drained.
     pub(super) fn retire(&self, handle: ConnectionHandle) {
-        let mut registry = lock(&self.registry);
+        let mut registry = self.registry.lock();
         registry.core.remove(handle);
         registry.connections.remove(&handle);
         drop(registry);
@@ -269,17 +270,17 @@ impl Shared {
 
     /// Nobody can connect or be connected to any more.
     pub(super) fn is_finished(&self) -> bool {
-        let registry = lock(&self.registry);
+        let registry = self.registry.lock();
         registry.offer.is_none() && registry.connections.is_empty()
     }
 
     pub(super) fn is_released(&self) -> bool {
-        lock(&self.registry).offer.is_none()
+        self.registry.lock().offer.is_none()
     }
 
     /// The driver ends: who waits for a peer would wait for ever.
     pub(super) fn stop(&self) {
-        lock(&self.registry).offer = None;
+        self.registry.lock().offer = None;
     }
 
     fn abandon_unaccepted(&self) {
@@ -289,33 +290,33 @@ impl Shared {
     }
 
     pub(super) fn serve_later(&self, connection: Arc<Inner>) {
-        lock(&self.queues).ready.push_back(connection);
+        self.queues.lock().ready.push_back(connection);
         self.wake.notify_one();
     }
 
     pub(super) fn wait_for_room(&self, connection: Arc<Inner>) {
-        lock(&self.queues).blocked.push(connection);
+        self.queues.lock().blocked.push(connection);
         self.wake.notify_one();
     }
 
     pub(super) fn is_blocked(&self) -> bool {
-        !lock(&self.queues).blocked.is_empty()
+        !self.queues.lock().blocked.is_empty()
     }
 
     /// The socket has room again.
     pub(super) fn unblock(&self) {
-        let mut queues = lock(&self.queues);
+        let mut queues = self.queues.lock();
         let Queues { ready, blocked } = &mut *queues;
         ready.extend(blocked.drain(..));
     }
 
     /// Those whose turn it is: each once, so that none is served twice before another.
     pub(super) fn take_ready(&self) -> VecDeque<Arc<Inner>> {
-        std::mem::take(&mut lock(&self.queues).ready)
+        std::mem::take(&mut self.queues.lock().ready)
     }
 
     pub(super) fn has_ready(&self) -> bool {
-        !lock(&self.queues).ready.is_empty()
+        !self.queues.lock().ready.is_empty()
     }
 
     /// Finds the connection of each datagram, answers those that belong to none.
@@ -325,7 +326,7 @@ impl Shared {
     ) -> Sorted<'a> {
         let mut sorted = Sorted::default();
         let mut reply = Vec::new();
-        let mut registry = lock(&self.registry);
+        let mut registry = self.registry.lock();
         for received in datagrams {
             if !is_answerable(&received) {
                 registry.unanswerable += 1;

@@ -4,7 +4,8 @@
 //! deadlines and sends for connections that could not send all at once.
 //!
 //! Nothing here knows of the application above. Locks are held for moments and never across an
-//! `await` or a system call that could wait; each turn does a bounded amount of work for each
+//! `await` or a system call that could wait, and a panic under one does not poison it: the state machine
+//! has no half-done states that outlive a call. Each turn does a bounded amount of work for each
 //! connection, so a busy one does not starve the others.
 
 mod buffers;
@@ -13,13 +14,7 @@ mod endpoint;
 mod lanes;
 mod timer;
 
-use std::{
-    cell::RefCell,
-    future::poll_fn,
-    io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
-};
+use std::{cell::RefCell, future::poll_fn, io, sync::Arc, time::Instant};
 
 use tokio::sync::watch;
 
@@ -42,12 +37,6 @@ thread_local! {
 /// The time, as the runtime sees it.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
-}
-
-/// Locks also what a panicking task has left: the state machine has no half-done states that
-/// outlive a call.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The driver of one socket. Ends when the last user and the last connection are gone.

@@ -9,14 +9,14 @@
 use std::{
     collections::BTreeSet,
     io,
-    sync::Mutex,
     time::{Duration, Instant},
 };
 
 use arq_proto::ConnectionHandle;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{lock, now};
+use super::now;
 
 /// How late a deadline may fire, for `Config::timer_granularity`.
 pub const TIMER_GRANULARITY: Duration =
@@ -53,7 +53,7 @@ impl Deadlines {
         old: Option<Instant>,
         new: Option<Instant>,
     ) {
-        let mut index = lock(&self.index);
+        let mut index = self.index.lock();
         if let Some(old) = old {
             index.by_time.remove(&(old, handle));
         }
@@ -64,7 +64,7 @@ impl Deadlines {
 
     /// Takes the connections whose deadline has come.
     pub(super) fn take_due(&self, now: Instant, due: &mut Vec<ConnectionHandle>) {
-        let mut index = lock(&self.index);
+        let mut index = self.index.lock();
         while let Some(&(deadline, handle)) = index.by_time.first() {
             if deadline > now {
                 break;
@@ -76,7 +76,7 @@ impl Deadlines {
 
     /// Arms the alarm for the earliest deadline, before the driver sleeps.
     pub(super) fn arm(&self) {
-        let mut index = lock(&self.index);
+        let mut index = self.index.lock();
         let earliest = index.by_time.first().map(|(deadline, _)| *deadline);
         if index.armed != earliest && earliest.is_some_and(|earliest| earliest > now() + QUIET) {
             index.armed = None;
@@ -98,7 +98,7 @@ impl Deadlines {
     pub(super) async fn expired(&self) -> io::Result<()> {
         self.alarm.expired(&self.index).await?;
         // What fired is no longer armed.
-        lock(&self.index).armed = None;
+        self.index.lock().armed = None;
         Ok(())
     }
 }
@@ -139,7 +139,7 @@ impl Alarm {
     async fn expired(&self, index: &Mutex<Index>) -> io::Result<()> {
         match self {
             Self::Runtime(changed) => loop {
-                let armed = lock(index).armed;
+                let armed = index.lock().armed;
                 let sleep = async {
                     match armed {
                         Some(deadline) => tokio::time::sleep_until(deadline.into()).await,

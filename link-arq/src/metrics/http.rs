@@ -6,7 +6,7 @@ use std::{
     convert::Infallible,
     io,
     net::TcpListener as StdListener,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -19,6 +19,7 @@ use hyper::{
     Method, Request, Response, StatusCode,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use tokio::{
     net::{TcpListener, TcpStream},
     runtime::Handle,
@@ -118,7 +119,7 @@ struct Page(Mutex<Option<(Instant, Bytes)>>);
 
 impl Page {
     fn text(&self) -> Bytes {
-        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.0.lock();
         match &*taken {
             Some((at, text)) if at.elapsed() < MAX_AGE => text.clone(),
             Some(_) | None => {

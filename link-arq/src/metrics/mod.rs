@@ -14,9 +14,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
-    sync::{LazyLock, Mutex, PoisonError},
+    sync::LazyLock,
 };
 
+use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::runtime::{Handle, Runtime};
 
@@ -46,7 +47,7 @@ pub(crate) struct MetricsError {
 /// # Errors
 /// What the kernel answers, `AddrInUse` for a taken port.
 pub fn serve(address: SocketAddr) -> io::Result<SocketAddr> {
-    let mut served = SERVED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut served = SERVED.lock();
     if let Some(bound) = served.get(&address) {
         return Ok(*bound);
     }
@@ -82,7 +83,7 @@ pub(crate) fn switch_on(config: &LinkConfig) -> Result<(), MetricsError> {
 /// zenoh tries to connect again and again, and each attempt asks.
 fn warn_once(text: String) {
     static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    let mut warned = WARNED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut warned = WARNED.lock();
     if !warned.contains(&text) {
         tracing::warn!("{text}");
         warned.insert(text);

@@ -6,9 +6,11 @@ use std::{
     collections::{BTreeMap, VecDeque},
     fmt, io,
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, Waker},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{DatagramSocket, ReceiveBatch, Segments};
 
@@ -88,7 +90,7 @@ impl MemoryNetwork {
     }
 
     fn lock(&self) -> MutexGuard<'_, Network> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -18,11 +18,11 @@ mod unix {
         net::UdpSocket,
         os::fd::{AsFd, OwnedFd},
         pin::Pin,
-        sync::{Mutex, PoisonError},
         task::{ready, Context, Poll},
         time::Duration,
     };
 
+    use parking_lot::Mutex;
     use tokio::{
         io::{unix::AsyncFd, Interest},
         time::Sleep,
@@ -66,7 +66,7 @@ mod unix {
         }
 
         pub(in super::super) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut full = self.full.lock();
             let room = match full.get_or_insert_with(|| self.wait_for_room()) {
                 Full::Watched(again) => ready!(again.poll_write_ready(cx)).map(drop),
                 Full::Asleep(sleep) => {

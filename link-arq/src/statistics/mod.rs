@@ -14,12 +14,13 @@ mod log;
 use std::{
     sync::{
         atomic::{AtomicU64, Ordering},
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Weak,
     },
     time::Duration,
 };
 
 use arq_proto::Stats;
+use parking_lot::Mutex;
 use zenoh_protocol::core::Locator;
 
 pub(crate) use display::priority_name;
@@ -65,7 +66,7 @@ pub struct ProcessStats {
 /// How the `arq/` associations of this process stand, in the order in which they were opened.
 #[must_use]
 pub fn statistics() -> Vec<AssociationStats> {
-    let mut associations = ASSOCIATIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut associations = ASSOCIATIONS.lock();
     associations.retain(|association| association.strong_count() > 0);
     let alive: Vec<_> = associations.iter().filter_map(Weak::upgrade).collect();
     drop(associations);
@@ -112,7 +113,7 @@ pub(crate) fn next_id() -> u64 {
 
 /// From now on `association` is part of [`statistics`].
 pub(crate) fn register(association: &Arc<Association>) {
-    let mut associations = ASSOCIATIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut associations = ASSOCIATIONS.lock();
     associations.retain(|association| association.strong_count() > 0);
     associations.push(Arc::downgrade(association));
 }

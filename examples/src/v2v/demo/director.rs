@@ -2,9 +2,10 @@
 //! Who moves the radio with the vehicles, and gathers what both monitors say?
 
 use std::io::Write;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::watch;
 
 use super::stage::{Stage, OWN};
@@ -43,7 +44,7 @@ impl Controls {
     /// Acts at once on both radios.
     pub fn set(&self, added: Impairment) {
         let (settings, wake) = &*self.0;
-        let mut settings = settings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut settings = settings.lock();
         *settings = Settings { added, changed: true };
         wake.notify_all();
     }
@@ -51,10 +52,8 @@ impl Controls {
     /// Waits until that time, or for a change; what is set.
     fn wait_until(&self, due: Instant) -> Impairment {
         let (settings, wake) = &*self.0;
-        let settings = settings.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = due.saturating_duration_since(Instant::now());
-        let waited = wake.wait_timeout_while(settings, left, |settings| !settings.changed);
-        let (mut settings, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut settings = settings.lock();
+        wake.wait_while_until(&mut settings, |settings| !settings.changed, due);
         settings.changed = false;
         settings.added
     }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arq_bench::emulator::{EmulatorError, Network};
@@ -14,6 +14,7 @@ use arq_bench::measure::certificates::Certificates;
 use arq_bench::measure::MeasureError;
 use arq_bench::record::WireCount;
 use arq_bench::scenario::wire;
+use parking_lot::Mutex;
 
 use super::link::Contender;
 use crate::v2v::monitor::Report;
@@ -196,7 +197,7 @@ impl Stage {
 
     /// The monitor's newest report.
     pub fn report(&self) -> Option<Report> {
-        self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.report.lock().clone()
     }
 
     /// What has entered the radio and what it has lost since this was last asked.
@@ -262,7 +263,7 @@ fn read_reports(words: ChildStdout, report: Arc<Mutex<Option<Report>>>) {
     std::thread::spawn(move || {
         for line in BufReader::new(words).lines().map_while(Result::ok) {
             if let Ok(new) = serde_json::from_str(&line) {
-                *report.lock().unwrap_or_else(PoisonError::into_inner) = Some(new);
+                *report.lock() = Some(new);
             }
         }
     });

@@ -8,10 +8,11 @@ mod hazards;
 mod report;
 
 use std::io::{IsTerminal, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use parking_lot::Mutex;
 use zenoh::sample::{Locality, Sample};
 use zenoh::{Session, Wait};
 
@@ -92,7 +93,7 @@ fn listen(session: &Session, book: &Arc<Mutex<Book>>) -> zenoh::Result<()> {
         };
         let payload = sample.payload().to_bytes();
         let stamp = sample.attachment().map(|stamp| stamp.to_bytes()).unwrap_or_default();
-        let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut book = book.lock();
         book.hear(vehicle, kind, &payload, &stamp, arrived);
     };
     let subscriber = session.declare_subscriber("v2v/*/*").allowed_origin(Locality::Remote);
@@ -109,7 +110,7 @@ fn tell(book: &Mutex<Book>, json: bool, stop: &Stop) {
         }
         // A machine that was asleep does not catch up.
         due = due.max(Instant::now().checked_sub(REPORT_EVERY).unwrap_or(due));
-        let report = book.lock().unwrap_or_else(PoisonError::into_inner).report(clock::now());
+        let report = book.lock().report(clock::now());
         let words = match json {
             true => serde_json::to_string(&report).unwrap_or_default() + "\n",
             false if report.number.is_multiple_of(PRINT_EVERY) => on_the_screen(&report),

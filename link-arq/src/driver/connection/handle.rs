@@ -15,7 +15,6 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use super::{bit, outbox::CALLER_BATCHES, Inner, Phase, State};
-use crate::driver::lock;
 
 /// Messages kept for their memory until the next datagrams come.
 const MOST_READ: usize = 16;
@@ -70,7 +69,7 @@ impl ArqConnection {
         if message.len() < WORTH_RECYCLING_BYTES {
             return;
         }
-        let mut read = lock(&self.0.read);
+        let mut read = self.0.read.lock();
         if read.len() < MOST_READ {
             read.push(message);
         }
@@ -132,7 +131,7 @@ impl ArqConnection {
     pub async fn life_sign(&self) {
         let mut seen = None;
         poll_fn(|cx| {
-            let mut state = lock(&self.0.state);
+            let mut state = self.0.state.lock();
             if *seen.get_or_insert(state.life_sign_at) != state.life_sign_at {
                 return Poll::Ready(());
             }
@@ -145,7 +144,7 @@ impl ArqConnection {
     /// Waits for a step in the connection's life.
     async fn lifecycle<T>(&self, reached: impl Fn(&State) -> Option<T>) -> T {
         poll_fn(|cx| {
-            let mut state = lock(&self.0.state);
+            let mut state = self.0.state.lock();
             if let Some(result) = reached(&state) {
                 return Poll::Ready(result);
             }
@@ -158,7 +157,7 @@ impl ArqConnection {
     /// Waits for something that no event tells of: looks at every change.
     async fn progress(&self, reached: impl Fn(&State) -> bool) {
         poll_fn(|cx| {
-            let mut state = lock(&self.0.state);
+            let mut state = self.0.state.lock();
             if reached(&state) {
                 return Poll::Ready(());
             }
@@ -171,25 +170,25 @@ impl ArqConnection {
     /// What the peer put into its `app_params`.
     #[must_use]
     pub fn peer_app_params(&self) -> Bytes {
-        Bytes::copy_from_slice(lock(&self.0.state).core.peer_app_params())
+        Bytes::copy_from_slice(self.0.state.lock().core.peer_app_params())
     }
 
     /// What the connection has done so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        lock(&self.0.state).core.stats()
+        self.0.state.lock().core.stats()
     }
 
     /// The peer's address, which may change in a connection's life.
     #[must_use]
     pub fn remote(&self) -> SocketAddr {
-        lock(&self.0.state).core.remote()
+        self.0.state.lock().core.remote()
     }
 
     /// The local address that the peer sends to, as far as the platform tells.
     #[must_use]
     pub fn local(&self) -> SocketAddr {
-        let ip = lock(&self.0.state).local_ip.unwrap_or_else(|| self.0.bound.ip());
+        let ip = self.0.state.lock().local_ip.unwrap_or_else(|| self.0.bound.ip());
         SocketAddr::new(ip, self.0.bound.port())
     }
 }

@@ -12,16 +12,17 @@ mod outbox;
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Weak},
     task::Waker,
     time::{Duration, Instant},
 };
 
 use arq_proto::{Config, ConnectionError, ConnectionHandle, Datagram, Event, LaneId};
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{endpoint::Shared, lanes::LaneWaiters, lock, now};
+use super::{endpoint::Shared, lanes::LaneWaiters, now};
 use crate::socket::Received;
 use outbox::Outbox;
 
@@ -126,14 +127,14 @@ impl Inner {
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        matches!(lock(&self.state).phase, Phase::Closed(_))
+        matches!(self.state.lock().phase, Phase::Closed(_))
     }
 
     pub(super) fn handle_datagrams<'a>(
         self: &Arc<Self>,
         datagrams: impl Iterator<Item = Received<'a>>,
     ) {
-        let read = std::mem::take(&mut *lock(&self.read));
+        let read = std::mem::take(&mut *self.read.lock());
         self.with_core(|state, now| {
             read.into_iter().for_each(|message| state.core.recycle(message));
             let State { core, local_ip, .. } = state;
@@ -160,7 +161,7 @@ impl Inner {
 
     /// Nobody accepts any more: forgets a peer whose handshake is not done.
     pub(super) fn abandon_unaccepted(self: &Arc<Self>) {
-        let unaccepted = lock(&self.state).offer.is_some();
+        let unaccepted = self.state.lock().offer.is_some();
         if unaccepted {
             self.with_core(|state, now| state.core.abandon(now, ConnectionError::LocallyClosed));
         }
@@ -175,7 +176,7 @@ impl Inner {
     fn with_core<R>(self: &Arc<Self>, change: impl FnOnce(&mut State, Instant) -> R) -> R {
         let mut aftermath = Aftermath::default();
         let result = {
-            let mut state = lock(&self.state);
+            let mut state = self.state.lock();
             let result = change(&mut state, now());
             self.settle(&mut state, &mut aftermath);
             result

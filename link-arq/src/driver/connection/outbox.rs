@@ -9,7 +9,7 @@ use arq_proto::Transmit;
 
 use super::Inner;
 use crate::{
-    driver::{buffers, endpoint::Shared, lock},
+    driver::{buffers, endpoint::Shared},
     socket::{is_too_long, Segments},
 };
 
@@ -40,7 +40,7 @@ impl Inner {
     /// Sends what may be sent, at most `batches` of it, unless another task is at it.
     pub(in crate::driver) fn transmit(self: &Arc<Self>, batches: usize) {
         {
-            let mut state = lock(&self.state);
+            let mut state = self.state.lock();
             if !matches!(state.outbox, Outbox::Idle) {
                 return;
             }
@@ -53,7 +53,7 @@ impl Inner {
     /// The driver's part: goes on where a task stopped.
     pub(in crate::driver) fn resume(self: &Arc<Self>, endpoint: &Arc<Shared>) {
         let unsent = {
-            let mut state = lock(&self.state);
+            let mut state = self.state.lock();
             match std::mem::replace(&mut state.outbox, Outbox::Sending) {
                 Outbox::Parked(unsent) => unsent,
                 other @ (Outbox::Idle | Outbox::Sending) => {
@@ -107,7 +107,7 @@ impl Inner {
                     } else if is_refused_source(&error) {
                         // The address is gone: until the peer asks another, the routing table
                         // chooses among those that are left.
-                        lock(&self.state).local_ip = None;
+                        self.state.lock().local_ip = None;
                     }
                 }
             }
@@ -137,7 +137,7 @@ impl Inner {
     }
 
     fn park(&self, unsent: Option<Unsent>) {
-        lock(&self.state).outbox = Outbox::Parked(unsent);
+        self.state.lock().outbox = Outbox::Parked(unsent);
     }
 }
 
