@@ -4,41 +4,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod log;
+
 use std::{
-    io,
-    sync::mpsc::{channel, Receiver, Sender},
+    sync::mpsc::{channel, Receiver},
     time::{Duration, Instant},
 };
 
-use tracing_subscriber::fmt::MakeWriter;
+use log::Lines;
 use zenoh_link_arq::{statistics::LOG_TARGET, LinkManagerUnicastArq};
 use zenoh_link_commons::LinkManagerUnicastTrait;
 
 /// Far above what is needed: only a hang runs into it.
 const HANG: Duration = Duration::from_secs(30);
-
-/// Hands on each event as one piece of text.
-#[derive(Clone)]
-struct Lines(Sender<String>);
-
-impl io::Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let _ = self.0.send(String::from_utf8_lossy(bytes).into_owned());
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
 
 fn next_line(lines: &Receiver<String>, words: &[&str]) -> String {
     let end = Instant::now() + HANG;

@@ -4,13 +4,15 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
-use tokio::{net::UdpSocket, task::JoinSet};
+use tokio::task::JoinSet;
 
-use super::harness::{endpoint, protocol, soon, Node};
+use super::{
+    harness::{endpoint, protocol, soon, Node},
+    relay::Relay,
+};
 
 const ONE_WAY: Duration = Duration::from_millis(10);
 const LOSS: f64 = 0.25;
@@ -18,55 +20,12 @@ const TRIES: u64 = 100;
 const AT_ONCE: usize = 4;
 const ROUNDS: u64 = 3;
 
-/// A relay that delays each datagram and loses some; the same ones for the same seed and order.
-struct Radio {
-    server: SocketAddr,
-    rng: Mutex<fastrand::Rng>,
-}
-
-impl Radio {
-    /// Starts in front of `server`, for one client; ends with the test's runtime.
-    async fn to(server: SocketAddr, seed: u64) -> SocketAddr {
-        let front = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
-        let back = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
-        let address = front.local_addr().unwrap();
-        let radio = Arc::new(Self { server, rng: Mutex::new(fastrand::Rng::with_seed(seed)) });
-        tokio::spawn(radio.relay(front, back));
-        address
-    }
-
-    async fn relay(self: Arc<Self>, front: Arc<UdpSocket>, back: Arc<UdpSocket>) {
-        let (mut up, mut down) = (vec![0; 65_536], vec![0; 65_536]);
-        let mut client = None;
-        loop {
-            let (datagram, socket, to) = tokio::select! {
-                Ok((length, from)) = front.recv_from(&mut up) => {
-                    client = Some(from);
-                    (up[..length].to_vec(), back.clone(), self.server)
-                }
-                Ok((length, _)) = back.recv_from(&mut down) => {
-                    let Some(client) = client else { continue };
-                    (down[..length].to_vec(), front.clone(), client)
-                }
-                else => return,
-            };
-            let lost = self.rng.lock().unwrap().f64() < LOSS;
-            if !lost {
-                tokio::spawn(async move {
-                    tokio::time::sleep(ONE_WAY).await;
-                    // A full buffer loses a datagram, as any hop may.
-                    let _ = socket.send_to(&datagram, to).await;
-                });
-            }
-        }
-    }
-}
-
 async fn time_to_open(listener: SocketAddr, seed: u64) -> Duration {
-    let radio = Radio::to(listener, seed).await;
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let radio = Relay::to(listener, move || (rng.f64() >= LOSS).then_some(ONE_WAY)).await;
     let connector = Node::new();
     let start = Instant::now();
-    connector.connect(&endpoint(&radio.to_string())).await.unwrap();
+    connector.connect(&endpoint(&radio.address())).await.unwrap();
     let took = start.elapsed();
     connector.close().await;
     took

@@ -16,5 +16,5 @@ mod many;
 mod multilink;
 mod open_close;
 mod payload;
-mod proxy;
+mod relay;
 mod silence;

@@ -4,6 +4,10 @@
 
 use std::{
     net::SocketAddr,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc,
+    },
     time::{Duration, Instant},
 };
 
@@ -11,7 +15,7 @@ use zenoh_transport::TransportManager;
 
 use crate::{
     harness::{endpoint, exchange, pair, protocol, send, soon, until, Letter, Node},
-    proxy::Proxy,
+    relay::Relay,
 };
 
 const LEASE: Duration = Duration::from_secs(1);
@@ -31,27 +35,42 @@ async fn keep_alives_outlast_the_lease() {
     exchange(&listener, &connector, &Letter::series(10, 1_000)).await;
 }
 
+/// A relay, and whether its datagrams vanish.
+struct Silenceable {
+    silent: Arc<AtomicBool>,
+    _relay: Relay,
+}
+
+impl Silenceable {
+    fn silent(&self, silent: bool) {
+        self.silent.store(silent, Ordering::Relaxed);
+    }
+}
+
 /// Two nodes with a relay between them. Only for links that speak datagrams.
-async fn across_a_relay(listener: Node, connector: Node) -> Option<(Node, Node, Proxy)> {
+async fn across_a_relay(listener: Node, connector: Node) -> Option<(Node, Node, Silenceable)> {
     if protocol() == "tcp" {
         eprintln!("skipped: the relay passes datagrams, tcp has none");
         return None;
     }
     let at = listener.listen().await;
     let server: SocketAddr = at.address().as_str().parse().unwrap();
-    let proxy = Proxy::to(server).await;
-    connector.connect(&endpoint(&proxy.address())).await.unwrap();
+    let silent = Arc::<AtomicBool>::default();
+    let vanish = Arc::clone(&silent);
+    let fate = move || (!vanish.load(Ordering::Relaxed)).then_some(Duration::ZERO);
+    let relay = Relay::to(server, fate).await;
+    connector.connect(&endpoint(&relay.address())).await.unwrap();
     listener.transport_to(&connector).await;
-    Some((listener, connector, proxy))
+    Some((listener, connector, Silenceable { silent, _relay: relay }))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_vanished_peer_is_dead_after_the_lease() {
-    let Some((listener, connector, proxy)) = across_a_relay(short_lease(), short_lease()).await
+    let Some((listener, connector, relay)) = across_a_relay(short_lease(), short_lease()).await
     else {
         return;
     };
-    proxy.silent(true);
+    relay.silent(true);
     let started = Instant::now();
     tokio::join!(listener.alone(), connector.alone());
     let took = started.elapsed();
@@ -61,11 +80,11 @@ async fn a_vanished_peer_is_dead_after_the_lease() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silence_shorter_than_the_lease_loses_nothing() {
     let long = || Node::with(|unicast| unicast.lease(Duration::from_secs(10)));
-    let Some((listener, connector, proxy)) = across_a_relay(long(), long()).await else {
+    let Some((listener, connector, relay)) = across_a_relay(long(), long()).await else {
         return;
     };
     let letters = Letter::series(300, 1_000);
-    proxy.silent(true);
+    relay.silent(true);
     let transport = connector.transport_to(&listener).await;
     let sender = tokio::spawn({
         let letters = letters.clone();
@@ -73,7 +92,7 @@ async fn a_silence_shorter_than_the_lease_loses_nothing() {
     });
     // Not to wait for anything: the silence itself is what is tested.
     tokio::time::sleep(Duration::from_secs(2)).await;
-    proxy.silent(false);
+    relay.silent(false);
     soon("send", sender).await.unwrap();
     listener.receives(&letters).await;
     assert_eq!(connector.journal(|journal| journal.closed), 0);
@@ -88,12 +107,12 @@ async fn an_unresponsive_peer_stops_a_block_publisher_once() {
         manager.unicast(unicast).wait_before_close(WAIT)
     });
     let patient = Node::with(|unicast| unicast.lease(Duration::from_secs(60)));
-    let Some((_listener, connector, proxy)) = across_a_relay(patient, impatient).await else {
+    let Some((_listener, connector, relay)) = across_a_relay(patient, impatient).await else {
         return;
     };
     let peers = connector.manager.get_transports_unicast().await;
     let transport = peers.into_iter().next().unwrap();
-    proxy.silent(true);
+    relay.silent(true);
 
     let pushing = tokio::task::spawn_blocking(move || {
         let mut pushed_bytes = 0;
