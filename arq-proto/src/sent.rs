@@ -65,7 +65,7 @@ impl SentPacket {
 
 /// A lost packet is remembered for this long, if memory allows: an acknowledgement that comes late
 /// because a queue has built up gives the round-trip sample that ends needless repairs.
-const LOST_MEMORY: Duration = Duration::from_secs(3);
+const LOST_MEMORY: Duration = Duration::from_secs(15);
 /// Packets remembered beside those of interest, and acknowledgements among those.
 const MAX_REMEMBERED: u64 = 4_096;
 /// The peer decides when it answers, and until then may have every packet of its own acknowledged at once. So no
@@ -157,6 +157,11 @@ impl SentLedger {
             self.awaited_packets -= awaited;
         }
         Some(before)
+    }
+
+    /// What a packet carried: once that is told, it is not kept.
+    pub(crate) fn take_contents(&mut self, number: u64) -> Contents {
+        self.get_mut(number).map(|packet| std::mem::take(&mut packet.contents)).unwrap_or_default()
     }
 
     /// The packets in flight, the oldest first.

@@ -170,9 +170,14 @@ impl Recovery {
     /// Whether the controller and the window in packets allow another packet of `bytes`.
     pub(crate) fn window_allows(&self, bytes: u64) -> bool {
         let in_flight = self.ledger.in_flight_bytes();
-        let room = in_flight == 0 || in_flight + bytes <= self.controller.window();
+        // With nothing in flight nobody would answer, and no timer runs.
+        if in_flight == 0 {
+            return true;
+        }
         let most = self.window_packets.map_or(u64::MAX, u64::from);
-        room && self.ledger.in_flight_packets() < most && self.probe_budget != Some(0)
+        in_flight + bytes <= self.controller.window()
+            && self.ledger.in_flight_packets() < most
+            && self.probe_budget != Some(0)
     }
 
     /// When the pacer lets the next packet leave; `None` is now.
@@ -345,15 +350,15 @@ impl Recovery {
             Fate::InFlight | Fate::Lost(..) => {}
         }
         self.ledger.set_fate(number, Fate::Acked);
+        out.acked.extend(self.ledger.take_contents(number));
         let Some(packet) = self.ledger.get(number) else { return };
-        out.acked.extend_from_slice(&packet.contents);
         let (sent_at, bytes, app_limited) =
             (packet.sent_at, u64::from(packet.bytes), packet.app_limited);
         if let Fate::Lost(_, cause) = before {
             let largest = PacketNumber(number);
             let lost = LossSample { now, bytes, packets: 1, largest, sent_at, cause };
             self.on_spurious_loss(&lost);
-        } else {
+        } else if number >= self.path_from.0 {
             newly.bytes += bytes;
             newly.packets += 1;
         }
@@ -404,17 +409,19 @@ impl Recovery {
 
     fn declare_lost(&mut self, now: Instant, numbers: &[u64], cause: LossCause, out: &mut Outcome) {
         out.by_time_out |= cause == LossCause::Timeout;
-        let (mut bytes, mut newest) = (0, None);
+        let (mut bytes, mut packets, mut newest) = (0, 0, None);
         for &number in numbers {
             self.ledger.set_fate(number, Fate::Lost(now, cause));
             let Some(packet) = self.ledger.get(number) else { continue };
             out.lost.extend_from_slice(&packet.contents);
-            bytes += u64::from(packet.bytes);
             self.packets_lost += 1;
-            newest = newest.max(Some((PacketNumber(number), packet.sent_at)));
+            if number >= self.path_from.0 {
+                bytes += u64::from(packet.bytes);
+                packets += 1;
+                newest = newest.max(Some((PacketNumber(number), packet.sent_at)));
+            }
         }
-        if let Some((largest, sent_at)) = newest.filter(|&(number, _)| number >= self.path_from) {
-            let packets = numbers.len() as u64;
+        if let Some((largest, sent_at)) = newest {
             self.controller.on_loss(&LossSample { now, bytes, packets, largest, sent_at, cause });
         }
     }
@@ -529,6 +536,7 @@ mod tests {
     use smallvec::smallvec;
 
     use super::*;
+    use crate::units::Probability;
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -544,6 +552,28 @@ mod tests {
         let end = recovery.next_number().0 - 1;
         let ack = Ack { delay_us: 0, ranges: smallvec![(start, end)] };
         recovery.on_ack(now, &ack, &mut Outcome::default()).unwrap();
+    }
+
+    // ARQ-CC-1, ARQ-PTO-6
+    #[test]
+    fn with_nothing_in_flight_a_packet_may_leave_although_all_probes_are_spent() {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let t0 = Instant::now();
+        let mut recovery = Recovery::new(&Config::default(), 1_200, t0);
+        let send = |recovery: &mut Recovery, eliciting| {
+            recovery.on_sent(t0, 1_000, eliciting, Contents::new());
+        };
+        send(&mut recovery, true);
+        recovery.on_pto(t0 + 200 * MS, Probability::from_ppm(0), false, &mut Outcome::default());
+        while recovery.probe_budget != Some(0) {
+            send(&mut recovery, true);
+        }
+        // Only what asks for no answer got through, and was answered beside something else.
+        send(&mut recovery, false);
+        let newest = recovery.next_number().0 - 1;
+        acknowledge(&mut recovery, t0 + 600 * MS, newest);
+        assert_eq!(recovery.in_flight_bytes(), 0, "all of it is lost");
+        assert!(recovery.window_allows(1_200), "or no timer would ever run again");
     }
 
     // ARQ-PTH-4
