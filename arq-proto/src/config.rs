@@ -107,8 +107,8 @@ pub struct ConfigBuilder {
     /// this: once with reliable messages, once with best-effort ones. Below eight lane windows,
     /// stalled readers of some priorities can hold up the others.
     pub connection_window_bytes: u32,
-    /// Bytes that a lane takes before any of them is sent, `1..=1 GiB`. One message is always
-    /// taken. More hides delay from the application.
+    /// Bytes that a lane takes before any of them is sent, `1..=1 GiB`; what is kept of each message, some
+    /// 300 bytes, counts as well. One message is always taken. More hides delay from the application.
     pub queue_bytes: u32,
     /// A lane takes no message while one waits unsent for longer than this.
     pub queue_age: Duration,

@@ -140,6 +140,18 @@ fn silent_peer(victim: &mut Victim) {
     }
 }
 
+/// Not the peer's doing, but what its silence makes of an application that publishes tiny messages.
+fn silent_peer_of_tiny_messages(victim: &mut Victim) {
+    for lane in LaneId::all() {
+        let byte = bytes::Bytes::from_static(&[0]);
+        while victim.with_connection(|now, conn| conn.send(now, lane, byte.clone())).is_ok() {}
+    }
+    (0..50).for_each(|_| {
+        victim.frames(&[1]);
+        victim.sleep(100 * MS);
+    });
+}
+
 /// A peer that acknowledges just before it would be asked again, so that it is given more time for the next answer, and
 /// meanwhile has each packet of its own acknowledged at once.
 fn late_answers(victim: &mut Victim) {
@@ -197,13 +209,16 @@ fn memory_is_bounded_whatever_the_peer_does() {
     let config = config();
     let received = config.connection_window_bytes as usize + 8 * config.lane_window_bytes as usize;
     let queued = 16 * (config.queue_bytes as usize + 65_535);
-    let attacks: [(&str, Attack, usize); 8] = [
+    // What is known of 1,024 messages of a lane, however small.
+    let begun = 16 * 1_024 * 320;
+    let attacks: [(&str, Attack, usize); 9] = [
         ("unfinished messages", unfinished_messages, received + MIB),
         ("repair symbols without end", repair_symbols_without_end, received + MIB),
         ("scattered messages", scattered_messages, received + MIB),
         ("gaps without end", gaps_without_end, MIB),
         // What is queued, and the ledger of what is in flight.
         ("a peer that acknowledges nothing", silent_peer, queued + 2 * MIB),
+        ("a silent peer of tiny messages", silent_peer_of_tiny_messages, queued + begun + 2 * MIB),
         // The ledger again, of as many packets as it may have.
         ("answers as late as may be", late_answers, 8 * MIB),
         // The harness itself remembers each address.

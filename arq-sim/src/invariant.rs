@@ -67,6 +67,7 @@ pub(crate) struct InFlight {
     queued_bytes: u64,
     repairs: u64,
     acks: u64,
+    expired: u64,
 }
 
 impl InFlight {
@@ -77,6 +78,7 @@ impl InFlight {
             queued_bytes: stats.queued_bytes,
             repairs: repairs(&stats),
             acks: stats.acks_sent,
+            expired: stats.messages_expired,
         }
     }
 
@@ -88,7 +90,10 @@ impl InFlight {
         let probed = stats.ptos != std::mem::replace(&mut conn.ptos_seen, stats.ptos);
         // An empty window takes one packet, whatever its size.
         let one_beyond = probed || self.bytes == 0;
-        let chunks = stats.queued_bytes < self.queued_bytes || repairs(&stats) > self.repairs;
+        // What has expired is not queued any more either.
+        let expired = stats.messages_expired > self.expired;
+        let left = stats.queued_bytes < self.queued_bytes && !expired;
+        let chunks = left || repairs(&stats) > self.repairs;
         let packet = u64::from(conn.connection.path_mtu());
         let control = if stats.acks_sent > self.acks { packet } else { CONTROL_BYTES };
         let beyond = control + if one_beyond { packet } else { 0 };

@@ -410,12 +410,7 @@ impl Connection {
             TimerKind::Ack => self.acks.on_deadline(),
             // Transmission is tried after every time-out.
             TimerKind::Pacing => {}
-            TimerKind::Expiry => {
-                for lane in &mut self.send_lanes {
-                    lane.expire(now);
-                }
-                self.announce_writable(now);
-            }
+            TimerKind::Expiry => self.expire(now),
             TimerKind::Hold => self.on_hold_timer(now),
             TimerKind::KeepAlive => {
                 self.pinged_at = now;
@@ -427,6 +422,19 @@ impl Connection {
             TimerKind::Close => self.on_close_timer(now),
             TimerKind::Watch => {}
         }
+    }
+
+    /// When the first best-effort message is to be given up.
+    fn expiry(&self) -> Option<Instant> {
+        self.send_lanes.iter().filter_map(SendLane::expiry).min()
+    }
+
+    /// Gives up best-effort messages whose time is over.
+    fn expire(&mut self, now: Instant) {
+        for lane in &mut self.send_lanes {
+            lane.expire(now);
+        }
+        self.announce_writable(now);
     }
 
     fn on_hold_timer(&mut self, now: Instant) {
@@ -539,8 +547,7 @@ impl Connection {
         } else if !self.timers.is_set(TimerKind::Watch) {
             self.timers.set(TimerKind::Watch, Some(now + sleep::SHORTEST));
         }
-        let expiry = self.send_lanes.iter().filter_map(SendLane::expiry).min();
-        self.timers.set(TimerKind::Expiry, expiry);
+        self.timers.set(TimerKind::Expiry, self.expiry());
         let hold = self.recv_lanes.iter().filter_map(RecvLane::hold_deadline).min();
         self.timers.set(TimerKind::Hold, hold);
         self.timers.set(TimerKind::Idle, Some(self.heard_at + self.config.idle_timeout));

@@ -14,20 +14,25 @@ use crate::{
         lane::{ChunkLimits, SendLane, SymbolRef},
     },
     sent::Content,
-    units::LaneId,
+    units::{LaneId, MessageSeq, Reliability},
     wire::{protection::TAG_BYTES, BASE_MTU},
 };
 
 impl Connection {
     /// How long chunks may be, with the message that begins next in a lane cut finer where parity wants that.
-    pub(super) fn chunk_limits_of_next(&mut self, id: LaneId, credit: u64) -> ChunkLimits {
+    pub(super) fn chunk_limits_of_next(
+        &self,
+        id: LaneId,
+        from: MessageSeq,
+        credit: u64,
+    ) -> ChunkLimits {
         let limits = self.chunk_limits();
         let auto = self.config.fec == FecConfig::Auto && self.config.chunk_bytes.is_none();
         if !auto || !self.peer_takes_repair {
             return limits;
         }
-        let lane = &mut self.send_lanes[id.index()];
-        let Some(bytes) = lane.begins_next(credit) else { return limits };
+        let lane = &self.send_lanes[id.index()];
+        let Some(bytes) = lane.begins_next(from, credit) else { return limits };
         let (_, bulk) = lane.backlog();
         if self.is_dear(bulk) {
             return limits;
@@ -56,6 +61,15 @@ impl Connection {
         bulk || self.config.window_packets.is_some()
     }
 
+    /// A message left for the first time: perhaps it will ride along.
+    pub(super) fn may_ride(&mut self, now: Instant, id: LaneId, at: SymbolRef) {
+        // Whom nobody waits for is of no use any more behind a later message.
+        let awaited = id.reliability() == Reliability::Reliable || self.config.deadline.is_some();
+        if awaited && self.send_lanes[id.index()].unanswered_sendings(at.seq).is_some() {
+            self.riders.on_sent(now, id, at);
+        }
+    }
+
     /// Small messages of which nothing is heard yet ride along in the last packet of a flight.
     pub(super) fn offer_riders(&mut self, now: Instant, out: &mut Vec<u8>, draft: &mut Draft) {
         let auto = self.config.fec == FecConfig::Auto && self.peer_takes_repair;
@@ -73,12 +87,14 @@ impl Connection {
             lanes[rider.lane.index()].unanswered_sendings(rider.at.seq)
         };
         riders.retain(|rider| sendings(send_lanes, rider).is_some());
-        for rider in riders.iter() {
+        for rider in riders.iter_mut() {
             let SymbolRef { seq, cut, symbol, frame_len } = rider.at;
             let Some(sendings) = sendings(send_lanes, rider) else { continue };
-            let age = now.saturating_duration_since(rider.sent_at);
+            let [age, apart] =
+                [rider.sent_at, rider.left_at].map(|at| now.saturating_duration_since(at));
             let pays = policy::bundles(channel, recovery.stakes(frame_len, 0), sendings, age);
-            if pays && frame_len <= draft.room(out) {
+            if apart >= policy::APART && pays && frame_len <= draft.room(out) {
+                rider.left_at = now;
                 let lane = &mut send_lanes[rider.lane.index()];
                 let content = Content::Symbol { lane: rider.lane, seq, cut, symbol };
                 draft.put(out, &lane.frame(rider.at, scratch), Some(content));

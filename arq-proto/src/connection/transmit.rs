@@ -97,6 +97,10 @@ impl Connection {
         max_segments: usize,
     ) -> Option<Transmit> {
         let now = self.advance(now);
+        // A host that slept sends before it looks at its timers.
+        if self.expiry().is_some_and(|at| at <= now) {
+            self.expire(now);
+        }
         let start = out.len();
         let transmit = match self.state {
             State::Hello(_) => self.write_hello(now, out).then(|| self.single(start, out.len())),
@@ -223,17 +227,27 @@ impl Connection {
 
     /// Chunks and repair symbols, until the packet is full.
     fn offer_symbols(&mut self, now: Instant, out: &mut Vec<u8>, draft: &mut Draft) {
+        // Where to go on in each lane, and the lanes whose rest is for the next packet.
+        let (mut from, mut done) = ([0; LaneId::COUNT], 0);
         loop {
-            let waiting = self.waiting_lanes();
+            let waiting = self.waiting_lanes() & !done;
             let Some(id) = self.scheduler.pick(waiting) else { return };
-            let credit = self.credit - self.credit_used;
-            let limits = self.chunk_limits_of_next(id, credit);
+            let (credit, start) = (self.credit - self.credit_used, from[id.index()]);
+            let limits = self.chunk_limits_of_next(id, start, credit);
             let lane = &mut self.send_lanes[id.index()];
-            let Some(next) = lane.next_symbol(limits, credit) else { return };
+            let Some(next) = lane.next_symbol(start, limits, credit) else {
+                done |= 1 << id.index();
+                continue;
+            };
             let SymbolRef { seq, cut, symbol, .. } = next;
             let content = Content::Symbol { lane: id, seq, cut, symbol };
             // A copy must not share the fate of what it is a copy of.
-            if next.frame_len > draft.room(out) || draft.has_symbol(id, seq, &content) {
+            if draft.has_symbol(id, seq, &content) {
+                from[id.index()] = seq + 1;
+                continue;
+            }
+            from[id.index()] = seq;
+            if next.frame_len > draft.room(out) {
                 return;
             }
             draft.put(out, &lane.frame(next, &mut self.scratch), Some(content));
@@ -244,9 +258,7 @@ impl Connection {
             match sent {
                 Sent::New(bytes) => {
                     self.chunk_tuner.on_chunk(symbol, bytes);
-                    if self.send_lanes[id.index()].unanswered_sendings(next.seq).is_some() {
-                        self.riders.on_sent(now, id, next);
-                    }
+                    self.may_ride(now, id, next);
                 }
                 Sent::Again => self.counters.chunks_retransmitted += 1,
                 Sent::Parity | Sent::Repair => self.counters.repair_symbols_sent += 1,

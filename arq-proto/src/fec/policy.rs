@@ -46,8 +46,8 @@ const PACKET_COST_BYTES: f64 = 30.0;
 const SPARE_BYTES: usize = 8;
 /// A small message rides along three times at most.
 const MAX_SENDINGS: u8 = 4;
-/// Messages of one burst do not double each other.
-const APART: Duration = Duration::from_micros(500);
+/// Messages of one burst do not double each other, nor does one message leave twice in it.
+pub(crate) const APART: Duration = Duration::from_micros(500);
 /// What a failure costs, as a multiple of the message.
 const FAILURE_COST: f64 = 8.0;
 
@@ -106,7 +106,7 @@ pub(crate) fn bundles(channel: Channel, stakes: Stakes, sendings: u8, age: Durat
     let lost = loss * goes_on.powi(i32::from(sendings) - 1);
     let saved = lost * (1.0 - goes_on) * stakes.round.saturating_sub(age).as_secs_f64();
     let worthwhile = lost > ENOUGH && saved > stakes.packet.as_secs_f64();
-    may_bundle(channel) && sendings < MAX_SENDINGS && age >= APART && worthwhile
+    may_bundle(channel) && sendings < MAX_SENDINGS && worthwhile
 }
 
 /// Bytes of a chunk, at most `max_chunk_bytes`, with which a message and its parity take least.
@@ -203,8 +203,7 @@ mod tests {
             (1..10).take_while(|&n| rides(percent, run, n, 20 * MS * u32::from(n))).count()
         };
         assert_eq!([times(1, 1.0), times(10, 1.0), times(25, 1.0), times(5, 2.4)], [1, 2, 2, 2]);
-        // Not beside what left just now, nor once a repair is as soon, nor where bytes are slow.
-        assert!(!rides(10, 1.0, 1, Duration::ZERO) && rides(10, 1.0, 1, APART));
+        // Not once a repair is as soon, nor where bytes are slow.
         assert!(!rides(10, 1.0, 1, 75 * MS));
         let slow = Stakes { packet: 20 * MS, ..stakes };
         assert!(!bundles(channel(10, 1.0), slow, 1, 20 * MS));

@@ -22,8 +22,9 @@ const MAX_RIDERS: usize = 16;
 pub(crate) struct Rider {
     pub(crate) lane: LaneId,
     pub(crate) at: SymbolRef,
-    /// When it left for the first time.
+    /// When it left for the first time, and for the last.
     pub(crate) sent_at: Instant,
+    pub(crate) left_at: Instant,
 }
 
 /// The small messages that left last, the oldest first.
@@ -39,7 +40,7 @@ impl Riders {
         if self.0.len() == MAX_RIDERS {
             self.0.pop_front();
         }
-        self.0.push_back(Rider { lane, at, sent_at: now });
+        self.0.push_back(Rider { lane, at, sent_at: now, left_at: now });
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -50,8 +51,8 @@ impl Riders {
         self.0.retain(keep);
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Rider> {
-        self.0.iter()
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Rider> {
+        self.0.iter_mut()
     }
 }
 
@@ -73,7 +74,7 @@ mod tests {
         };
         send(0, MAX_FRAME_BYTES + 1);
         (1..=100).for_each(|seq| send(seq, MAX_FRAME_BYTES));
-        let kept: Vec<_> = riders.iter().map(|rider| rider.at.seq).collect();
+        let kept: Vec<_> = riders.iter_mut().map(|rider| rider.at.seq).collect();
         let first = 101 - MAX_RIDERS as u64;
         assert_eq!(kept, (first..=100).collect::<Vec<_>>());
     }

@@ -29,6 +29,8 @@ pub(crate) struct SendLane {
     /// The number of the first message kept.
     base: MessageSeq,
     messages: VecDeque<Message>,
+    /// Most of them at once since the lane was last empty.
+    most: usize,
     /// No message below has a symbol to send.
     cursor: MessageSeq,
     /// Messages that have lost symbols since the last [`repair`](SendLane::repair).
@@ -52,6 +54,10 @@ pub(crate) struct SendLane {
     expired: u64,
 }
 
+/// What a message takes beside its bytes: many tiny ones must not fill the memory.
+const KEPT_BYTES: usize = size_of::<Message>();
+/// An idle lane keeps room for so many at least.
+const IDLE_MESSAGES: usize = 16;
 /// Bytes that a best-effort lane keeps for repair: it has no credit that would bound them.
 const MAX_REPAIRABLE_BYTES: usize = 1 << 20;
 
@@ -101,6 +107,7 @@ impl SendLane {
             id,
             base: 0,
             messages: VecDeque::new(),
+            most: 0,
             cursor: 0,
             damaged: SmallVec::new(),
             begin: 0,
@@ -130,7 +137,9 @@ impl SendLane {
         if self.unsent_bytes == 0 {
             return true;
         }
-        self.unsent_bytes < self.limits.bytes && self.oldest_unsent_age(now) < self.limits.age
+        let waiting = (self.end() - self.begin) as usize * KEPT_BYTES;
+        self.unsent_bytes + waiting < self.limits.bytes
+            && self.oldest_unsent_age(now) < self.limits.age
     }
 
     /// Takes a message, or notes that the application waits.
@@ -143,6 +152,7 @@ impl SendLane {
         self.buffered_bytes += data.len();
         let expires_at = if self.is_reliable() { None } else { self.repair_for.map(|t| now + t) };
         self.messages.push_back(Message::new(data, now, expires_at));
+        self.most = self.most.max(self.messages.len());
         true
     }
 
@@ -165,30 +175,39 @@ impl SendLane {
 
     /// Whether there is a chunk to send, and credit for it.
     pub(crate) fn readiness(&mut self, connection_credit: u64) -> Readiness {
-        while self.cursor < self.end() {
-            let offset = self.offset(self.cursor);
-            if self.cursor >= self.begin {
-                return self.readiness_to_begin(offset, connection_credit);
-            }
-            if !self.messages[offset].is_sent() {
-                return Readiness::Ready;
-            }
-            self.cursor += 1;
-        }
-        Readiness::Nothing
+        let (seq, readiness) = self.next_from(self.cursor, connection_credit);
+        self.cursor = seq;
+        readiness
     }
 
-    /// The next symbol to send: the oldest message first, so repairs go before new data. A message
-    /// that has not begun needs `connection_credit`.
+    /// The first message from `seq` on that has something to send, or may begin.
+    fn next_from(&self, seq: MessageSeq, connection_credit: u64) -> (MessageSeq, Readiness) {
+        let mut seq = seq.max(self.base);
+        while seq < self.begin {
+            if !self.messages[self.offset(seq)].is_sent() {
+                return (seq, Readiness::Ready);
+            }
+            seq += 1;
+        }
+        if seq >= self.end() {
+            return (seq, Readiness::Nothing);
+        }
+        (seq, self.readiness_to_begin(seq, connection_credit))
+    }
+
+    /// The next symbol to send of messages from `from` on: the oldest message first, so repairs go before new
+    /// data. A message that has not begun needs `connection_credit`.
     pub(crate) fn next_symbol(
         &mut self,
+        from: MessageSeq,
         limits: ChunkLimits,
         connection_credit: u64,
     ) -> Option<SymbolRef> {
-        if self.readiness(connection_credit) != Readiness::Ready {
+        let (seq, readiness) = self.next_from(self.cursor.max(from), connection_credit);
+        if readiness != Readiness::Ready {
             return None;
         }
-        let (seq, offset) = (self.cursor, self.offset(self.cursor));
+        let offset = self.offset(seq);
         let message = &mut self.messages[offset];
         if seq >= self.begin {
             message.begin(limits.new);
@@ -201,9 +220,9 @@ impl SendLane {
         Some(SymbolRef { seq, cut, symbol, frame_len: message.frame_len(seq, symbol) })
     }
 
-    fn readiness_to_begin(&self, offset: usize, connection_credit: u64) -> Readiness {
-        let cost = message_cost(self.messages[offset].len());
-        let may_begin = self.cursor < self.base + LANE_MESSAGE_WINDOW
+    fn readiness_to_begin(&self, seq: MessageSeq, connection_credit: u64) -> Readiness {
+        let cost = message_cost(self.messages[self.offset(seq)].len());
+        let may_begin = seq < self.base + LANE_MESSAGE_WINDOW
             && match self.is_reliable() {
                 true => self.credit_used + cost <= self.credit,
                 false => self.buffered_bytes - self.unsent_bytes <= MAX_REPAIRABLE_BYTES,
@@ -359,12 +378,11 @@ impl SendLane {
             .reduce(|all, enough| all && enough)
     }
 
-    /// Bytes of the message that begins with the next symbol, if one does.
-    pub(crate) fn begins_next(&mut self, connection_credit: u64) -> Option<usize> {
-        if self.readiness(connection_credit) != Readiness::Ready || self.cursor < self.begin {
-            return None;
-        }
-        Some(self.messages[self.offset(self.cursor)].len())
+    /// Bytes of the message that begins with the next symbol of those from `from` on, if one does.
+    pub(crate) fn begins_next(&self, from: MessageSeq, connection_credit: u64) -> Option<usize> {
+        let (seq, readiness) = self.next_from(self.cursor.max(from), connection_credit);
+        let begins = readiness == Readiness::Ready && seq >= self.begin;
+        begins.then(|| self.messages[self.offset(seq)].len())
     }
 
     /// Gives up best-effort messages whose time is over.
@@ -452,7 +470,18 @@ impl SendLane {
         self.cursor = self.cursor.max(self.base);
         self.begin = self.begin.max(self.base);
         self.buffered_bytes -= message.len();
+        if self.messages.is_empty() {
+            self.give_back();
+        }
         Some(message)
+    }
+
+    /// Gives memory back that was not used since the lane was last empty, as the ledger of packets does.
+    fn give_back(&mut self) {
+        let most = std::mem::take(&mut self.most).max(IDLE_MESSAGES);
+        if most < self.messages.capacity() / 4 {
+            self.messages.shrink_to(2 * most);
+        }
     }
 
     fn offset(&self, seq: MessageSeq) -> usize {

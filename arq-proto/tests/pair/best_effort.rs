@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use arq_proto::{Config, ConfigBuilder, Reliability};
-use arq_sim::{lane, Flow, Pair, Scenario, WireConfig};
+use arq_sim::{harness::Victim, lane, Flow, Pair, Scenario, WireConfig};
 
 use crate::common::{lossy, MS, SEC};
 
@@ -61,6 +61,19 @@ fn never_delivers_long_after_the_deadline() {
     let worst = inbox.latencies.iter().max().unwrap();
     assert!(*worst <= 2 * 100 * MS + 20 * MS, "{worst:?}");
     assert!(pair.client_side().connection().stats().messages_expired > 200);
+}
+
+/// A host that slept reads and sends before it looks at its timers.
+// ARQ-BEF-2
+#[test]
+fn sends_nothing_that_expired_while_the_host_slept() {
+    let mut victim = Victim::new(with_deadline(10 * MS).build().unwrap());
+    let (now, conn) = victim.parts();
+    conn.send(now, lane(4, Reliability::BestEffort), [1; 900][..].into()).unwrap();
+    let mut sent = Vec::new();
+    let transmit = conn.poll_transmit(now + SEC, &mut sent, 1);
+    assert!(sent.len() < 100, "{transmit:?}");
+    assert_eq!(conn.stats().messages_expired, 1);
 }
 
 // ARQ-LAN-1

@@ -4,8 +4,11 @@
 
 use std::time::Duration;
 
-use arq_proto::{Config, ConfigBuilder, FecConfig, TimerKind};
-use arq_sim::{Datagram, Flow, Forged, Loss, Pair, Scenario, Verdict, WireConfig};
+use arq_proto::{Config, ConfigBuilder, FecConfig, Reliability, TimerKind};
+use arq_sim::{
+    harness::{FrameOp, Victim},
+    lane, Datagram, Flow, Forged, Loss, Pair, Scenario, Verdict, WireConfig,
+};
 
 use crate::common::{lossy, run_seeds, seeds, MS, SEC};
 
@@ -37,7 +40,7 @@ fn losing(nth: usize, seed: u64, bytes: usize) -> Pair {
 }
 
 fn worst(pair: &Pair) -> Duration {
-    let lane = arq_sim::lane(5, arq_proto::Reliability::Reliable);
+    let lane = lane(5, Reliability::Reliable);
     *pair.server_side().app.inbox(lane).latencies.iter().max().unwrap()
 }
 
@@ -233,6 +236,92 @@ fn a_thin_stream_waits_for_the_next_message_not_for_a_repair() {
     let (alone, together) = (late(FecConfig::Off), late(FecConfig::Auto));
     assert!(alone.0 > 0.1 && together.0 < 0.02, "{alone:?} by repair, {together:?} bundled");
     assert!(together.1 < alone.1, "{together:?} packets, {alone:?} without: repairs are spared");
+}
+
+/// Publications of one tick are a packet each: a message that rode in all of them would share their fate.
+// ARQ-REP-9
+#[test]
+fn a_message_rides_along_once_in_a_tick() {
+    let mut victim = Victim::new(Config::default());
+    // The round trip that a repair would take.
+    victim.with_connection(|now, conn| {
+        conn.send(now, lane(5, Reliability::Reliable), [7; 100][..].into()).unwrap();
+    });
+    victim.sleep(20 * MS);
+    let mut answer = Vec::new();
+    FrameOp::AckRanges { below: 0, delay: 0, ranges: Vec::new() }
+        .encode(victim.newest(), &mut answer);
+    victim.frames(&answer);
+    for tick in 1..=2 {
+        for priority in 1..=4 {
+            let lane = lane(priority, Reliability::Reliable);
+            victim.with_connection(|now, conn| conn.send(now, lane, [7; 100][..].into())).unwrap();
+        }
+        let rode = victim.connection().stats().chunks_bundled;
+        assert_eq!(rode, 4 * (tick - 1), "each of the last tick in one packet of this one");
+        victim.sleep(5 * MS);
+    }
+}
+
+/// Whom nobody holds a place for is dropped behind a later message: it need not ride along.
+// ARQ-REP-9
+#[test]
+fn what_would_come_too_late_does_not_ride_along() {
+    let config = ConfigBuilder { repair_best_effort: 1 << 4, ..Config::builder() };
+    let wire = WireConfig { loss: Loss::Random(0.10), ..WireConfig::with_delay(30 * MS) };
+    let rode = |config: ConfigBuilder| {
+        let scenario = Scenario::new(1).wire(wire.clone()).config(config);
+        let flow = Flow::best_effort(4, 200, 500).every(20 * MS);
+        let mut pair = Pair::new(&scenario.client_sends([flow]));
+        pair.run_to_delivery(60 * SEC).unwrap();
+        pair.client_side().connection().stats().chunks_bundled
+    };
+    let held = ConfigBuilder { deadline: Some(SEC), ..config.clone() };
+    assert_eq!((rode(config), rode(held) > 100), (0, true));
+}
+
+/// One lost packet of many small messages is worth a few packets, not some for each message.
+// ARQ-REP-3
+#[test]
+fn small_messages_are_repaired_together() {
+    let lane = lane(5, Reliability::Reliable);
+    let send = |fec| {
+        let config = ConfigBuilder { fec, ..Config::builder() }.build().unwrap();
+        let mut victim = Victim::new(config);
+        let before = victim.connection().stats().packets_sent;
+        victim.with_connection(|now, conn| {
+            (0..100).for_each(|_| conn.send(now, lane, b"small"[..].into()).unwrap());
+        });
+        (victim, before)
+    };
+    let (mut victim, _) = send(FecConfig::Auto);
+    let first = victim.connection().stats();
+    // Nobody answers.
+    victim.sleep(400 * MS);
+    let stats = victim.connection().stats();
+    let chunks = stats.chunks_retransmitted - first.chunks_retransmitted;
+    let packets = stats.packets_sent - first.packets_sent;
+    assert!(chunks >= 200 && packets <= chunks / 20, "{chunks} chunks in {packets} packets");
+    // Nor are those that are doubled from the first.
+    let (victim, before) = send(FecConfig::Percent(100));
+    let stats = victim.connection().stats();
+    assert_eq!(stats.chunks_retransmitted, 100);
+    assert!(stats.packets_sent - before <= 6, "{} packets", stats.packets_sent - before);
+}
+
+/// Longer than any probe waits, and than most would guess: the first answer is late, and ends the repairs.
+// ARQ-ACK-8, ARQ-RTT-1
+#[test]
+fn a_round_trip_of_six_seconds_is_measured() {
+    let scenario = Scenario::new(1).wire(WireConfig::with_delay(3 * SEC));
+    let mut pair = Pair::new(&scenario.both_send([Flow::reliable(5, 10_000, 20).every(SEC)]));
+    pair.run_to_delivery(60 * SEC).unwrap();
+    pair.world.run_for(30 * SEC).unwrap();
+    for side in [pair.client_side(), pair.server_side()] {
+        let stats = side.connection().stats();
+        assert_eq!(stats.send_buffer_bytes, 0, "answered");
+        assert!((5 * SEC..=7 * SEC).contains(&stats.srtt), "{:?}", stats.srtt);
+    }
 }
 
 /// What leaves meanwhile does not make a lost beacon wait for *its* acknowledgements.
