@@ -31,6 +31,8 @@ pub struct Book {
     awareness: Awareness,
     hazards: HazardBook,
     encounters: EncounterBook,
+    /// Since when each vehicle is within range, as far as it is.
+    near_since: Vec<Option<Duration>>,
     /// The ages of the last [`WINDOW`], by when they were taken.
     ages: VecDeque<(Duration, Vec<f64>)>,
     perceptions: u64,
@@ -45,6 +47,7 @@ impl Book {
             awareness: Awareness::new(own, world.vehicles(), began, began + SETTLING),
             hazards: HazardBook::new(own, began + SETTLING),
             encounters: EncounterBook::default(),
+            near_since: vec![Some(began); world.vehicles() as usize],
             ages: VecDeque::new(),
             perceptions: 0,
             unreadable: 0,
@@ -158,10 +161,17 @@ impl Book {
     }
 
     fn take_ages(&mut self, vehicles: &[VehicleReport], now: Duration) -> Ages {
-        let in_range = vehicles.iter().filter(|vehicle| vehicle.distance_m <= RANGE_M);
-        // Who was never heard is as old as this monitor.
-        let ages: Vec<_> =
-            in_range.map(|v| milliseconds(self.awareness.age(v.vehicle, now))).collect();
+        let mut ages = Vec::new();
+        for &VehicleReport { vehicle, distance_m, .. } in vehicles {
+            let Some(near_since) = self.near_since.get_mut(vehicle as usize) else { continue };
+            if distance_m > RANGE_M {
+                *near_since = None;
+                continue;
+            }
+            // Nobody need have heard of it while it was away. Who was never heard is as old as this monitor.
+            let near_for = now.saturating_sub(*near_since.get_or_insert(now));
+            ages.push(milliseconds(self.awareness.age(vehicle, now).min(near_for)));
+        }
         let oldest_ms = ages.iter().copied().reduce(f64::max);
         self.ages.push_back((now, ages));
         while self.ages.front().is_some_and(|(taken, _)| now.saturating_sub(*taken) > WINDOW) {
@@ -232,6 +242,27 @@ mod tests {
         for figure in [&shown.worst_age, &shown.missed_of, &shown.hazards, &shown.known] {
             assert!(printed.contains(figure.as_str()), "{figure} is not in\n{printed}");
         }
+    }
+
+    #[test]
+    fn the_age_of_who_comes_near_counts_from_then() {
+        let world = World::new(WorldArgs { seed: 1, vehicles: 2 });
+        let mut book = Book::new(world.clone(), 0, "test".to_owned(), NOW);
+        let (mut near_since, mut meetings) = (Some(NOW), 0);
+        // The other one comes and goes, and is never heard.
+        for tick in 1..6_000 {
+            let now = NOW + MS * 100 * tick;
+            let oldest_ms = book.report(now).ages.oldest_ms;
+            if world.distance_m(0, 1, now) > RANGE_M {
+                near_since = None;
+                assert_eq!(oldest_ms, None);
+            } else {
+                meetings += u32::from(near_since.is_none());
+                let since = *near_since.get_or_insert(now);
+                assert_eq!(oldest_ms, Some(milliseconds(now - since)), "tick {tick}");
+            }
+        }
+        assert!(meetings > 2, "{meetings}");
     }
 
     #[test]

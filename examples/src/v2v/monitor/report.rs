@@ -63,7 +63,8 @@ pub struct VehicleReport {
     pub position: Option<Point>,
 }
 
-/// Ages of information on the vehicles within range, milliseconds; `None` when none is.
+/// Ages of information on the vehicles within range, milliseconds, counted from when they came within range at most; `None`
+/// when none is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ages {
     /// The oldest now.
