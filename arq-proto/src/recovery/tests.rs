@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+use smallvec::smallvec;
+
+use super::*;
+use crate::units::Probability;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A flight of which the last packet arrives first, so that others are given up for lost.
+fn overtaken_flight(recovery: &mut Recovery, sent_at: Instant, packets: u32) {
+    (0..packets).for_each(|_| recovery.on_sent(sent_at, 1_000, true, Contents::new()));
+    let last = recovery.next_number().0 - 1;
+    acknowledge(recovery, sent_at + 20 * MS, last);
+}
+
+/// Acknowledges from `start` to the newest.
+fn acknowledge(recovery: &mut Recovery, now: Instant, start: u64) {
+    let end = recovery.next_number().0 - 1;
+    let ack = Ack { delay_us: 0, ranges: smallvec![(start, end)] };
+    recovery.on_ack(now, &ack, &mut Outcome::default()).unwrap();
+}
+
+// ARQ-CC-1, ARQ-PTO-6
+#[test]
+fn with_nothing_in_flight_a_packet_may_leave_although_all_probes_are_spent() {
+    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+    let t0 = Instant::now();
+    let mut recovery = Recovery::new(&Config::default(), 1_200, t0);
+    let send = |recovery: &mut Recovery, eliciting| {
+        recovery.on_sent(t0, 1_000, eliciting, Contents::new());
+    };
+    send(&mut recovery, true);
+    recovery.on_pto(t0 + 200 * MS, Probability::from_ppm(0), false, &mut Outcome::default());
+    while recovery.probe_budget != Some(0) {
+        send(&mut recovery, true);
+    }
+    // Only what asks for no answer got through, and was answered beside something else.
+    send(&mut recovery, false);
+    let newest = recovery.next_number().0 - 1;
+    acknowledge(&mut recovery, t0 + 600 * MS, newest);
+    assert_eq!(recovery.in_flight_bytes(), 0, "all of it is lost");
+    assert!(recovery.window_allows(1_200), "or no timer would ever run again");
+}
+
+// ARQ-PTH-4
+#[test]
+fn what_an_earlier_path_did_to_packets_says_nothing_about_this_one() {
+    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+    let t0 = Instant::now();
+    let mut recovery = Recovery::new(&Config::default(), 1_200, t0);
+    let fresh = recovery.detector;
+    overtaken_flight(&mut recovery, t0, 10);
+    acknowledge(&mut recovery, t0 + 30 * MS, 0);
+    assert!(recovery.packets_spuriously_lost > 0 && !recovery.settled.is_empty());
+    assert_ne!(recovery.detector, fresh, "the path reorders");
+
+    // Longer than what the path was seen to reorder.
+    overtaken_flight(&mut recovery, t0 + 40 * MS, 30);
+    recovery.on_path_change();
+    let known = recovery.packets_spuriously_lost;
+    assert_eq!((recovery.detector, recovery.settled.len()), (fresh, 0));
+    // What was still under way tells of the path that it took.
+    acknowledge(&mut recovery, t0 + 70 * MS, 10);
+    assert!(recovery.packets_spuriously_lost > known);
+    assert_eq!((recovery.detector, recovery.settled.len()), (fresh, 0));
+}
