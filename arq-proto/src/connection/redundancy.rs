@@ -61,9 +61,9 @@ impl Connection {
         bulk || self.config.window_packets.is_some()
     }
 
-    /// A message left for the first time: perhaps it will ride along.
-    pub(super) fn may_ride(&mut self, now: Instant, id: LaneId, at: SymbolRef) {
-        // Whom nobody waits for is of no use any more behind a later message.
+    /// A message left for the first time: remembers it if it may ride along.
+    pub(super) fn remember_rider(&mut self, now: Instant, id: LaneId, at: SymbolRef) {
+        // Without a hold time the receiver drops what comes behind a later message.
         let awaited = id.reliability() == Reliability::Reliable || self.config.deadline.is_some();
         if awaited && self.send_lanes[id.index()].unanswered_sendings(at.seq).is_some() {
             self.riders.on_sent(now, id, at);

@@ -258,7 +258,7 @@ impl Connection {
             match sent {
                 Sent::New(bytes) => {
                     self.chunk_tuner.on_chunk(symbol, bytes);
-                    self.may_ride(now, id, next);
+                    self.remember_rider(now, id, next);
                 }
                 Sent::Again => self.counters.chunks_retransmitted += 1,
                 Sent::Parity | Sent::Repair => self.counters.repair_symbols_sent += 1,

@@ -31,7 +31,7 @@ pub struct Book {
     awareness: Awareness,
     hazards: HazardBook,
     encounters: EncounterBook,
-    /// Since when each vehicle is within range, as far as it is.
+    /// Since when each vehicle is within range; `None` while it is not.
     near_since: Vec<Option<Duration>>,
     /// The ages of the last [`WINDOW`], by when they were taken.
     ages: VecDeque<(Duration, Vec<f64>)>,
