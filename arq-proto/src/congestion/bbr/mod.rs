@@ -222,6 +222,15 @@ impl Bbr {
         decided_by_path
     }
 
+    /// What a round has carried so far need not wait for its end: that would be a round trip for each doubling.
+    fn learn_early(&mut self, sample: &AckSample) {
+        let queue = sample.rtt.is_some_and(|rtt| self.min_rtt.shows_queue(rtt.least));
+        let Some(min_rtt) = self.min_rtt.get().filter(|_| !queue) else { return };
+        if let Some(rate) = self.rounds.rate_so_far(min_rtt) {
+            self.rate.raise_to(rate);
+        }
+    }
+
     fn start_up(&self, round: &Round, queue: bool, full: bool, best: u64, stalled: u8) -> Phase {
         let rate = self.rate.get().unwrap_or(0);
         if rate as f64 > best as f64 * GROWTH {
@@ -329,6 +338,8 @@ impl Controller for Bbr {
         }
         if let Some(round) = self.rounds.on_ack(sample) {
             self.on_round(sample.now, &round);
+        } else if matches!(self.phase, Phase::Startup { .. }) {
+            self.learn_early(sample);
         }
         self.probe_rtt(sample.now, sample);
     }
@@ -396,8 +407,13 @@ impl Controller for Bbr {
         if self.is_at_limit() && matches!(self.phase, Phase::Cruise { queue: false, .. }) {
             return self.max_rate;
         }
+        let bandwidth = match (self.phase, self.rate.get()) {
+            // Nothing was measured yet: the first window leaves as soon as BBR's does, in a third of a round trip.
+            (Phase::Startup { .. }, None) => per_second(self.window(), self.min_rtt.get()?),
+            _ => self.bandwidth()?,
+        };
         // One percent below, so that a queue that is there shrinks.
-        let rate = self.bandwidth()? as f64 * self.phase.gain() * 0.99;
+        let rate = bandwidth as f64 * self.phase.gain() * 0.99;
         Some((rate as u64).max(self.mtu))
     }
 

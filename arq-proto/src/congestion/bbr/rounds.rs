@@ -188,6 +188,15 @@ impl Rounds {
         }
     }
 
+    /// Bytes per second that the round under way has shown already, as if it had taken `min_rtt` at least:
+    /// acknowledgements that come together are no rate.
+    pub(super) fn rate_so_far(&self, min_rtt: Duration) -> Option<u64> {
+        let round = &self.open.as_ref()?.round;
+        let tells = round.sent_packets() >= MIN_TRAIN_PACKETS && !round.slept;
+        let time = round.acked_over.max(round.sent_over).max(min_rtt).max(MIN_TIME);
+        per_second(round.bytes, time).filter(|_| tells)
+    }
+
     fn start(&mut self, sample: &AckSample) {
         self.end = self.next_number;
         self.open = Some(Open {

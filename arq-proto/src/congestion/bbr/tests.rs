@@ -83,6 +83,22 @@ fn what_is_released_at_once_is_no_rate_and_silence_belongs_to_the_round() {
     assert_eq!(silent.rate_of(silent.bytes), Some(100_000), "50 kB in half a second");
 }
 
+// ARQ-CC-6
+#[test]
+fn start_up_learns_before_a_round_is_over_unless_there_is_a_queue() {
+    for (waited, learnt) in [(Duration::ZERO, Some(6_000_000)), (3 * MS, None)] {
+        let (t0, mut bbr) = (t0(), Bbr::new(MTU as u16, None));
+        (0..=100).for_each(|number| bbr.on_sent(&sending(t0, number)));
+        bbr.on_ack(&ack(t0 + 10 * MS, 0, 1));
+        let within = bbr.window() as f64 / bbr.pacing_rate().unwrap() as f64;
+        assert!((0.003..0.004).contains(&within), "the first window leaves in {within:.4} s");
+        let rtt = Some(RttSample { least: 10 * MS + waited, most: 10 * MS + waited });
+        bbr.on_ack(&AckSample { rtt, ..ack(t0 + 15 * MS, 60, 60) });
+        // 60 kB in half a round trip may be two halves that came together.
+        assert_eq!(bbr.rate.get(), learnt, "{waited:?} in a queue");
+    }
+}
+
 // ARQ-CC-3
 #[test]
 fn a_time_out_that_was_none_leaves_no_trace() {
