@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use super::{Tally, REPEATS};
+use super::Tally;
 use crate::record::{Measurement, Outcome, Record};
 use crate::scenario::wire::{Loss, Network};
 use crate::summary::{self, Figure, FlowSummary, Summary};
 
 /// All results by scenario.
 pub(super) struct Evidence<'a> {
+    /// How often each cell must have been measured.
+    repeats: usize,
     summaries: BTreeMap<&'a str, Vec<Summary>>,
     records: BTreeMap<&'a str, Vec<&'a Record>>,
 }
@@ -69,7 +71,7 @@ pub(super) fn delay_ms(network: &Network) -> Option<f64> {
 }
 
 impl<'a> Evidence<'a> {
-    pub(super) fn of(results: &'a [(String, Vec<Record>)]) -> Self {
+    pub(super) fn of(results: &'a [(String, Vec<Record>)], repeats: usize) -> Self {
         let mut records: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
         for (scenario, of_scenario) in results {
             records.entry(scenario).or_default().extend(of_scenario);
@@ -78,7 +80,7 @@ impl<'a> Evidence<'a> {
             let records: Vec<_> = records.iter().map(|record| (*record).clone()).collect();
             (*scenario, summary::of(&records))
         });
-        Self { summaries: summaries.collect(), records }
+        Self { repeats, summaries: summaries.collect(), records }
     }
 
     /// All cells of a link in a scenario.
@@ -103,7 +105,7 @@ impl<'a> Evidence<'a> {
             tally.is_missed(format!("{name}: a run failed: {reason}"));
             return None;
         }
-        sound(tally, found, &name)
+        self.sound(tally, found, &name)
     }
 
     /// The same of a ground.
@@ -127,7 +129,7 @@ impl<'a> Evidence<'a> {
         is_it: impl Fn(&Summary) -> bool,
     ) -> Option<&Summary> {
         let found = self.cells(scenario, link).find(|summary| is_it(summary));
-        sound(tally, found, &format!("{scenario}, {link}, {what}"))
+        self.sound(tally, found, &format!("{scenario}, {link}, {what}"))
     }
 
     pub(super) fn rival_on(
@@ -161,18 +163,23 @@ impl<'a> Evidence<'a> {
             Outcome::Measured(_) | Outcome::Failed(_) => None,
         })
     }
-}
 
-fn sound<'b>(tally: &mut Tally, found: Option<&'b Summary>, name: &str) -> Option<&'b Summary> {
-    let repeats = found.map_or(0, |summary| summary.repeats);
-    if repeats >= REPEATS {
-        return found;
+    fn sound<'b>(
+        &self,
+        tally: &mut Tally,
+        found: Option<&'b Summary>,
+        name: &str,
+    ) -> Option<&'b Summary> {
+        let repeats = found.map_or(0, |summary| summary.repeats);
+        if repeats >= self.repeats {
+            return found;
+        }
+        tally.is_missing(match repeats {
+            0 => format!("{name}: no result"),
+            few => format!("{name}: {few} of {} repeats", self.repeats),
+        });
+        None
     }
-    tally.is_missing(match repeats {
-        0 => format!("{name}: no result"),
-        few => format!("{name}: {few} of {REPEATS} repeats"),
-    });
-    None
 }
 
 /// The median of a figure of the cell's first flow.

@@ -45,7 +45,7 @@ const DEFAULTS: [&str; 3] = ["tcp-cubic", "quic", "udp-rel"];
 /// `ws` are `tcp` with more to do, and `quic-rel0` is, like `udp`, a link that repairs nothing.
 const STOCK: [&str; 5] = ["tcp-cubic", "tcp-bbr", "udp", "udp-rel", "quic"];
 /// Medians of fewer repeats are worth little.
-const REPEATS: usize = 5;
+pub const REPEATS: u32 = 5;
 
 const fn need(
     scenario: &'static str,
@@ -158,9 +158,10 @@ const TARGETS: [(&str, &str, Judge); 13] = [
     ),
 ];
 
-/// Judges all targets by the records of each scenario. Records of other scenarios do no harm.
-pub fn judge(results: &[(String, Vec<Record>)]) -> Vec<Verdict> {
-    let evidence = Evidence::of(results);
+/// Judges all targets by the records of each scenario, of which each cell must have been measured `repeats` times.
+/// Records of other scenarios do no harm.
+pub fn judge(results: &[(String, Vec<Record>)], repeats: u32) -> Vec<Verdict> {
+    let evidence = Evidence::of(results, repeats as usize);
     TARGETS.map(|(target, claim, judge)| judge(&evidence).verdict(target, claim)).into()
 }
 

@@ -153,7 +153,7 @@ fn percentiles(network: &Network, flow: &Flow, link: &str) -> Percentiles {
 }
 
 fn outcome_of(results: &Results, target: &str) -> Verdict {
-    judge(results).into_iter().find(|verdict| verdict.target == target).unwrap()
+    judge(results, REPEATS).into_iter().find(|verdict| verdict.target == target).unwrap()
 }
 
 /// Changes every run of a link in a scenario whose setting has all of these values.
@@ -189,9 +189,9 @@ fn turns(
     how: fn(&mut Measurement),
 ) {
     let mut results = ideal_world();
-    let before = judge(&results);
+    let before = judge(&results, REPEATS);
     change(&mut results, scenario, link, setting, how);
-    for (before, after) in before.iter().zip(judge(&results)) {
+    for (before, after) in before.iter().zip(judge(&results, REPEATS)) {
         let expected = if before.target == target { Outcome::Missed } else { before.outcome };
         assert_eq!(after.outcome, expected, "{target} turned {after:?}");
     }
@@ -208,7 +208,7 @@ fn every_rival_is_measured() {
 
 #[test]
 fn in_an_ideal_world_all_is_met() {
-    for verdict in judge(&ideal_world()) {
+    for verdict in judge(&ideal_world(), REPEATS) {
         assert_eq!(verdict.outcome, Outcome::Met, "{verdict:#?}");
         assert!(verdict.worst_ratio.is_none_or(|ratio| ratio <= 1.0), "{verdict:#?}");
     }
@@ -216,7 +216,7 @@ fn in_an_ideal_world_all_is_met() {
 
 #[test]
 fn without_results_nothing_is_met() {
-    for verdict in judge(&[]) {
+    for verdict in judge(&[], REPEATS) {
         assert_eq!(verdict.outcome, Outcome::NotMeasured, "{verdict:?}");
         assert!(!verdict.missing.is_empty() && verdict.worst.is_empty());
     }
@@ -380,6 +380,17 @@ fn t12_turns_on_the_first_message_and_on_every_message() {
     let mut results = ideal_world();
     change(&mut results, "blackout", ARQ, &[], |run| run.flows[0].kept_every = 2);
     assert_eq!(outcome_of(&results, "T12").outcome, Outcome::NotMeasured);
+}
+
+#[test]
+fn a_look_is_judged_by_as_many_repeats_as_it_asks_for() {
+    let mut results = ideal_world();
+    results.iter_mut().for_each(|(_, records)| records.retain(|record| record.repeat == 0));
+    for (repeats, expected) in [(1, Outcome::Met), (2, Outcome::NotMeasured)] {
+        for verdict in judge(&results, repeats) {
+            assert_eq!(verdict.outcome, expected, "{repeats}: {verdict:?}");
+        }
+    }
 }
 
 #[test]

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! `arq-bench check`: are the targets T1 to T12 met? What they need and nobody has measured yet is measured first.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
 use super::{list, many_links, run, CliError};
-use crate::check::{self, Need, Outcome, NEEDS};
+use crate::check::{self, Need, Outcome, NEEDS, REPEATS};
 use crate::many_links::SCENARIO as MANY_LINKS;
 use crate::record::Record;
 use crate::results::ResultSet;
@@ -19,6 +19,7 @@ use crate::scenario::{self, Scenario};
 Examples:
   arq-bench check                     measures all that the targets need, for hours; an interrupted run goes on
   arq-bench check --only goodput      measures one scenario and judges the targets that need it
+  arq-bench check --repeats 1         a look at it in a fifth of the time: one hiccup of the machine misses a target
   arq-bench check --judge             judges what is there, measures nothing")]
 pub(super) struct CheckArgs {
     /// Where the results are and go, a folder for each scenario.
@@ -27,6 +28,9 @@ pub(super) struct CheckArgs {
     /// Measure only these scenarios.
     #[arg(long, value_name = "SCENARIOS", value_delimiter = ',')]
     only: Vec<String>,
+    /// How often each cell is measured, and must have been to be judged, instead of as often as the scenario says.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeats: Option<u32>,
     /// Decides losses, delays, payloads and the order of the links [default: 1, or that of the results gone on with].
     #[arg(long)]
     seed: Option<u64>,
@@ -50,11 +54,14 @@ pub(super) fn run(args: &CheckArgs) -> Result<(), CliError> {
             run::measure_into(scenario, &directory, args.seed, &args.command())?;
         }
         if args.wants_many_links() {
-            many_links::measure_target(&args.results)?;
+            many_links::measure_target(&args.results, args.repeats())?;
         }
     }
-    let results = read_all(&args.results)?;
-    let mut verdicts = check::judge(&results);
+    let results = args.read_all()?;
+    if args.repeats() < REPEATS {
+        eprintln!("note: medians of fewer than {REPEATS} repeats are worth little");
+    }
+    let mut verdicts = check::judge(&results, args.repeats());
     verdicts.retain(|verdict| args.decides(verdict.target));
     println!("{}", check::table(&verdicts));
     let unmet: Vec<_> = verdicts
@@ -74,6 +81,9 @@ impl CheckArgs {
         let mut command = format!("arq-bench check --results {}", self.results.display());
         if !self.only.is_empty() {
             command.push_str(&format!(" --only {}", self.only.join(",")));
+        }
+        if let Some(repeats) = self.repeats {
+            command.push_str(&format!(" --repeats {repeats}"));
         }
         if let Some(seed) = self.seed {
             command.push_str(&format!(" --seed {seed}"));
@@ -106,32 +116,36 @@ impl CheckArgs {
         let is_wanted = |need: &&Need| {
             self.only.is_empty() || self.only.iter().any(|name| name == need.scenario)
         };
-        NEEDS.iter().filter(is_wanted).map(|need| Ok((*need, with_links(need)?))).collect()
+        NEEDS.iter().filter(is_wanted).map(|need| Ok((*need, self.scenario(need)?))).collect()
     }
-}
 
-/// The scenario with the links that its targets compare. Its others cost hours, and decide nothing.
-fn with_links(need: &Need) -> Result<Scenario, CliError> {
-    let names: Vec<_> = need.links.iter().map(|link| (*link).to_owned()).collect();
-    Ok(scenario::find(need.scenario)?.with_links(&names)?)
-}
-
-fn read_all(root: &Path) -> Result<Vec<(String, Vec<Record>)>, CliError> {
-    let mut results = Vec::new();
-    let wanted = NEEDS.iter().map(|need| (need.scenario, Some(need)));
-    for (name, need) in wanted.chain([(MANY_LINKS, None)]) {
-        let directory = root.join(name);
-        if !directory.exists() {
-            continue;
-        }
-        let found = ResultSet::read(&directory)?;
-        let text = need.map(|need| Ok::<_, CliError>(with_links(need)?.text)).transpose()?;
-        match unfit(&found, text.as_deref()) {
-            Some(why) => eprintln!("note: {} is not judged: {why}", directory.display()),
-            None => results.push((name.to_owned(), found.records)),
-        }
+    /// The scenario with the links that its targets compare. Its others cost hours, and decide nothing.
+    fn scenario(&self, need: &Need) -> Result<Scenario, CliError> {
+        let names: Vec<_> = need.links.iter().map(|link| (*link).to_owned()).collect();
+        Ok(scenario::find(need.scenario)?.scaled(1.0, self.repeats)?.with_links(&names)?)
     }
-    Ok(results)
+
+    fn repeats(&self) -> u32 {
+        self.repeats.unwrap_or(REPEATS)
+    }
+
+    fn read_all(&self) -> Result<Vec<(String, Vec<Record>)>, CliError> {
+        let mut results = Vec::new();
+        let wanted = NEEDS.iter().map(|need| (need.scenario, Some(need)));
+        for (name, need) in wanted.chain([(MANY_LINKS, None)]) {
+            let directory = self.results.join(name);
+            if !directory.exists() {
+                continue;
+            }
+            let found = ResultSet::read(&directory)?;
+            let text = need.map(|need| Ok::<_, CliError>(self.scenario(need)?.text)).transpose()?;
+            match unfit(&found, text.as_deref()) {
+                Some(why) => eprintln!("note: {} is not judged: {why}", directory.display()),
+                None => results.push((name.to_owned(), found.records)),
+            }
+        }
+        Ok(results)
+    }
 }
 
 /// Why a target cannot be judged by these results.
@@ -140,7 +154,7 @@ fn unfit(found: &ResultSet, scenario: Option<&str>) -> Option<&'static str> {
         return Some("it was measured by a program without optimisation");
     }
     let is_other = scenario.is_some_and(|text| text != found.scenario_toml);
-    is_other.then_some("it was measured with another scenario than the target names")
+    is_other.then_some("it was measured with another scenario, or other repeats, than asked for")
 }
 
 #[cfg(test)]
@@ -149,7 +163,7 @@ mod tests {
 
     fn args(only: &[&str]) -> CheckArgs {
         let only = only.iter().map(|name| (*name).to_owned()).collect();
-        CheckArgs { results: PathBuf::new(), only, seed: None, judge: false }
+        CheckArgs { results: PathBuf::new(), only, repeats: None, seed: None, judge: false }
     }
 
     #[test]
@@ -171,7 +185,7 @@ mod tests {
     #[test]
     fn who_asks_for_some_scenarios_is_told_of_their_targets() {
         let targets = |only: &[&str]| {
-            let verdicts = check::judge(&[]).into_iter().map(|verdict| verdict.target);
+            let verdicts = check::judge(&[], REPEATS).into_iter().map(|verdict| verdict.target);
             verdicts.filter(|target| args(only).decides(target)).collect::<Vec<_>>()
         };
         assert_eq!(targets(&[]).len(), 13);
@@ -187,8 +201,9 @@ mod tests {
         let results = PathBuf::from("there");
         let plain = CheckArgs { results, ..args(&[]) };
         assert_eq!(plain.command(), "arq-bench check --results there");
-        let cut = CheckArgs { seed: Some(3), ..args(&["goodput", "sack"]) };
-        assert!(cut.command().ends_with(" --only goodput,sack --seed 3"), "{}", cut.command());
+        let cut =
+            CheckArgs { repeats: Some(1), seed: Some(3), ..args(&["goodput", "sack"]) }.command();
+        assert!(cut.ends_with(" --only goodput,sack --repeats 1 --seed 3"), "{cut}");
     }
 
     #[test]
@@ -197,6 +212,7 @@ mod tests {
         let judged = CheckArgs {
             results: root.path().to_owned(),
             only: Vec::new(),
+            repeats: None,
             seed: None,
             judge: true,
         };

@@ -6,12 +6,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::{CliError, THIS_PROGRAM};
+use crate::check::REPEATS;
 use crate::many_links::{self, Plan, SCENARIO};
 use crate::record::{FlowResult, ManyLinks, Outcome, SideOfMany};
 use crate::results::ResultSet;
-
-/// As many as a target is judged by.
-pub(super) const REPEATS: u32 = 5;
 
 /// `arq-bench many-links`
 #[derive(Debug, Args)]
@@ -56,8 +54,8 @@ pub(super) fn run(args: &ManyLinksArgs) -> Result<(), CliError> {
 }
 
 /// Measures what the target needs.
-pub(super) fn measure_target(results: &Path) -> Result<(), CliError> {
-    measure_into(&Plan::TARGET, REPEATS, &results.join(SCENARIO)).map(drop)
+pub(super) fn measure_target(results: &Path, repeats: u32) -> Result<(), CliError> {
+    measure_into(&Plan::TARGET, repeats, &results.join(SCENARIO)).map(drop)
 }
 
 fn measure_into(plan: &Plan, repeats: u32, directory: &Path) -> Result<ResultSet, CliError> {
