@@ -8,7 +8,7 @@
 //!
 //! - packets lost by the medium count as carried ([`loss`]), so that loss does not feed back into
 //!   the rate; packets lost by congestion do not, and lower the rate;
-//! - one rate sample per round ([`rounds`]);
+//! - one rate sample per round ([`rounds`]), for whose end only start-up does not wait;
 //! - the queue is drained after each probe, until it is gone.
 //!
 //! An application that pauses, as most do on zenoh, keeps its estimate: see
@@ -222,7 +222,7 @@ impl Bbr {
         decided_by_path
     }
 
-    /// What a round has carried so far need not wait for its end: that would be a round trip for each doubling.
+    /// Start-up: what a round has carried so far need not wait for its end, which would cost each doubling a round trip.
     fn learn_early(&mut self, sample: &AckSample) {
         let queue = sample.rtt.is_some_and(|rtt| self.min_rtt.shows_queue(rtt.least));
         let Some(min_rtt) = self.min_rtt.get().filter(|_| !queue) else { return };

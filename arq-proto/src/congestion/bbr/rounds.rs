@@ -189,7 +189,7 @@ impl Rounds {
     }
 
     /// Bytes per second that the round under way has shown already, as if it had taken `min_rtt` at least:
-    /// acknowledgements that come together are no rate.
+    /// acknowledgements that come together are no rate. `None` while it tells too little.
     pub(super) fn rate_so_far(&self, min_rtt: Duration) -> Option<u64> {
         let round = &self.open.as_ref()?.round;
         let tells = round.sent_packets() >= MIN_TRAIN_PACKETS && !round.slept;

@@ -94,7 +94,7 @@ fn start_up_learns_before_a_round_is_over_unless_there_is_a_queue() {
         assert!((0.003..0.004).contains(&within), "the first window leaves in {within:.4} s");
         let rtt = Some(RttSample { least: 10 * MS + waited, most: 10 * MS + waited });
         bbr.on_ack(&AckSample { rtt, ..ack(t0 + 15 * MS, 60, 60) });
-        // 60 kB in half a round trip may be two halves that came together.
+        // 60 kB came back within 5 ms, and count as if they had taken the round trip of 10 ms.
         assert_eq!(bbr.rate.get(), learnt, "{waited:?} in a queue");
     }
 }
