@@ -2,7 +2,8 @@
 //! How is a scenario run from its first cell to its last, and gone on with after an interruption?
 //!
 //! A cell that was measured is on the disk before the next begins. A link that cannot do what a cell asks is a result;
-//! a network, a disk or a person that stops the bench is not: the campaign ends with what it has.
+//! a network, a disk or a person that stops the bench is not: the campaign ends with what it has. What needs something
+//! that the kernel lacks is skipped, loudly.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -61,7 +62,7 @@ impl Campaign {
         let opened = Journal::open(&self.directory, &environment, &self.scenario.text)?;
         let (mut journal, warning) = opened;
         let runs = self.scenario.schedule(self.seed);
-        let display = Display::new(&self.scenario, runs.len());
+        let mut display = Display::new(&self.scenario, runs.len());
         warning.iter().for_each(|warning| display.say(&format!("note: {warning}")));
         for (repeat, setting) in &runs {
             let seed = self.seed_of(*repeat, setting);
@@ -78,6 +79,12 @@ impl Campaign {
             if interrupted.was() {
                 journal.write_sheet()?;
                 return Err(self.interrupted(&journal, runs.len()));
+            }
+            if let Err(CampaignError::Measure(lacking @ MeasureError::NoCongestionControl { .. })) =
+                &outcome
+            {
+                display.lacks(lacking);
+                continue;
             }
             let record = Record {
                 scenario: self.scenario.name.clone(),

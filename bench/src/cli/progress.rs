@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! What is running, how did the last cell end, and how much is left?
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::measure::{Phase, Progress};
+use crate::measure::{MeasureError, Phase, Progress};
 use crate::record::{Cell, Measurement, Outcome, Record};
 use crate::scenario::{Scenario, Setting};
 
@@ -15,6 +16,8 @@ pub(super) struct Display {
     all: ProgressBar,
     current: ProgressBar,
     repeats: u32,
+    /// What was said to be skipped.
+    lacking: BTreeSet<String>,
 }
 
 impl Display {
@@ -26,7 +29,7 @@ impl Display {
         all.enable_steady_tick(Duration::from_secs(1));
         let current = bars.add(ProgressBar::new(1));
         current.set_style(style("  {prefix}: {bar:20} {msg}"));
-        Self { bars, all, current, repeats: scenario.repeats }
+        Self { bars, all, current, repeats: scenario.repeats, lacking: BTreeSet::new() }
     }
 
     /// A line that stays.
@@ -38,6 +41,16 @@ impl Display {
 
     pub(super) fn skipped(&self) {
         self.all.inc(1);
+    }
+
+    /// A run that the machine cannot do; the reason is told once.
+    pub(super) fn lacks(&mut self, what: &MeasureError) {
+        self.all.inc(1);
+        let why = what.to_string();
+        if !self.lacking.contains(&why) {
+            self.say(&format!("*** SKIPPED what needs it: {why}"));
+            self.lacking.insert(why);
+        }
     }
 
     pub(super) fn begins(&self, repeat: u32, setting: &Setting) {

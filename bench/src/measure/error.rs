@@ -49,6 +49,17 @@ pub enum MeasureError {
         /// What the kernel or the tool said.
         reason: String,
     },
+    /// The kernel lacks what a link needs.
+    #[error(
+        "this kernel has no TCP congestion control `{control}` (it has {available}); \
+         if it is a module, `modprobe tcp_{control}` as root adds it"
+    )]
+    NoCongestionControl {
+        /// What the link asks for.
+        control: String,
+        /// What there is.
+        available: String,
+    },
     /// Two links of one cell need the kernel to be different.
     #[error("links `{first}` and `{second}` cannot share a cell: they want a different {setting} of the same kernel")]
     Conflict {
@@ -144,6 +155,7 @@ impl MeasureError {
             Self::Emulator(_)
             | Self::Host(_)
             | Self::Kernel { .. }
+            | Self::NoCongestionControl { .. }
             | Self::Conflict { .. }
             | Self::UnknownLink { .. }
             | Self::Flow { .. }

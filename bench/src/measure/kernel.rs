@@ -12,6 +12,7 @@ use super::MeasureError;
 /// outlives its cell would tell after all.
 const NO_METRICS: &str = "net.ipv4.tcp_no_metrics_save";
 const DEFAULT_CONTROL: &str = "net.ipv4.tcp_congestion_control";
+const AVAILABLE_CONTROLS: &str = "net.ipv4.tcp_available_congestion_control";
 
 /// What is to be put back.
 #[derive(Debug, Default)]
@@ -45,7 +46,8 @@ impl KernelSettings {
             }
             if let Some((control, _)) = wanted.control {
                 self.controls.push((index, read(host, index, DEFAULT_CONTROL)?));
-                set_control(host, index, control)?;
+                set_control(host, index, control)
+                    .map_err(|error| unless_lacking(error, host, index, control))?;
             }
         }
         Ok(())
@@ -109,6 +111,17 @@ fn set_control(host: &Host, index: usize, control: &str) -> Result<(), MeasureEr
     run(host.command("ip").args(route.split(' ')), "")
         .map_err(|error| failed("congestion control", index, "set", &error))?;
     Ok(())
+}
+
+/// A control that the kernel does not have is the reason, whatever the tool said. Asked only now: being asked for it
+/// is what makes a kernel load its module, where it may.
+fn unless_lacking(error: MeasureError, host: &Host, index: usize, control: &str) -> MeasureError {
+    match read(host, index, AVAILABLE_CONTROLS) {
+        Ok(available) if !available.split(' ').any(|name| name == control) => {
+            MeasureError::NoCongestionControl { control: control.to_owned(), available }
+        }
+        _ => error,
+    }
 }
 
 /// A kernel parameter of a host.

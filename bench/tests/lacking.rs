@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! Does a run go on without what this machine lacks, and say so?
+#![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+mod support;
+
+use std::fs::write;
+use std::process::{Command, Output};
+
+use arq_bench::results::ResultSet;
+use tempfile::tempdir;
+
+use support::network_or_skip;
+
+const LINK: &str = r#"
+[[link]]
+name = "tcp-nonesuch"
+about = "tcp/ with a congestion control that no kernel has"
+endpoint = "tcp/{host}:{port}"
+tcp_congestion_control = "nonesuch"
+"#;
+
+/// What the bench says, and the links that it measured.
+fn run(links: &str) -> (Output, Vec<String>) {
+    let scenario = format!(
+        r#"
+title = "A moment"
+question = "Is the other link measured?"
+links = {links}
+repeats = 2
+network = {{ delay_ms = 1 }}
+[[flow]]
+name = "data"
+payload_bytes = 100
+pattern = "periodic"
+rate_hz = 50
+messages = 10
+{LINK}"#
+    );
+    let folder = tempdir().unwrap();
+    let (file, out) = (folder.path().join("moment.toml"), folder.path().join("results"));
+    write(&file, scenario).unwrap();
+    let mut bench = Command::new(env!("CARGO_BIN_EXE_arq-bench"));
+    let said = bench.arg("run").arg(&file).arg("--out").arg(&out).output().unwrap();
+    let results = ResultSet::read(&out).unwrap();
+    (said, results.records.into_iter().map(|record| record.cell.link).collect())
+}
+
+#[test]
+fn a_congestion_control_that_the_kernel_lacks_is_told_once_and_the_others_are_measured() {
+    let Some(network) = network_or_skip("a_congestion_control_that_the_kernel_lacks", 2) else {
+        return;
+    };
+    drop(network);
+    let (said, measured) = run(r#"["tcp-nonesuch", "udp"]"#);
+    let errors = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success(), "{errors}");
+    assert_eq!(measured, ["udp", "udp"]);
+    assert_eq!(errors.matches("SKIPPED").count(), 1, "{errors}");
+    assert!(errors.contains("`nonesuch` (it has ") && errors.contains("modprobe tcp_nonesuch"));
+}
+
+#[test]
+fn nothing_measured_is_a_failure() {
+    let Some(network) = network_or_skip("nothing_measured_is_a_failure", 2) else { return };
+    drop(network);
+    let (said, measured) = run(r#"["tcp-nonesuch"]"#);
+    assert!(!said.status.success());
+    assert!(measured.is_empty(), "{measured:?}");
+}
