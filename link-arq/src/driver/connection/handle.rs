@@ -15,6 +15,7 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use super::{bit, outbox::CALLER_BATCHES, Inner, Phase, State};
+use crate::driver::now;
 
 /// Messages kept for their memory until the next datagrams come.
 const MOST_READ: usize = 16;
@@ -220,23 +221,27 @@ impl Inner {
         lane: LaneId,
         message: &Bytes,
     ) -> Poll<Result<(), SendError>> {
-        let taken =
-            self.with_core(|state, now| match state.core.send(now, lane, message.clone()) {
-                Ok(()) => Poll::Ready(Ok(())),
-                Err(arq_proto::SendError::Blocked) => {
-                    state.waiters.wait_writable(lane, cx);
-                    Poll::Pending
-                }
-                Err(arq_proto::SendError::TooLarge { len, max }) => {
-                    Poll::Ready(Err(SendError::TooLarge { len, max }))
-                }
-                Err(arq_proto::SendError::Empty) => Poll::Ready(Err(SendError::Empty)),
-                Err(arq_proto::SendError::Closed) => {
-                    Poll::Ready(Err(SendError::Closed(state.reason())))
-                }
-            });
-        if matches!(taken, Poll::Ready(Ok(()))) {
-            self.transmit(CALLER_BATCHES);
+        let mut state = self.state.lock();
+        let taken = match state.core.send(now(), lane, message.clone()) {
+            Ok(()) => Poll::Ready(Ok(())),
+            Err(arq_proto::SendError::Blocked) => {
+                state.waiters.wait_writable(lane, cx);
+                Poll::Pending
+            }
+            Err(arq_proto::SendError::TooLarge { len, max }) => {
+                Poll::Ready(Err(SendError::TooLarge { len, max }))
+            }
+            Err(arq_proto::SendError::Empty) => Poll::Ready(Err(SendError::Empty)),
+            Err(arq_proto::SendError::Closed) => {
+                Poll::Ready(Err(SendError::Closed(state.reason())))
+            }
+        };
+        if matches!(taken, Poll::Ready(Ok(()))) && state.outbox.take_on() {
+            // Who sends settles afterwards: the message does not wait for that.
+            drop(state);
+            self.send_all(CALLER_BATCHES);
+        } else {
+            self.settle_and_unlock(state);
         }
         taken
     }

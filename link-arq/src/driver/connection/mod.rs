@@ -19,7 +19,7 @@ use std::{
 
 use arq_proto::{Config, ConnectionError, ConnectionHandle, Datagram, Event, LaneId};
 use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{endpoint::Shared, lanes::LaneWaiters, now};
@@ -174,15 +174,17 @@ impl Inner {
 
     /// Changes the state machine and does all that follows, but for sending.
     fn with_core<R>(self: &Arc<Self>, change: impl FnOnce(&mut State, Instant) -> R) -> R {
-        let mut aftermath = Aftermath::default();
-        let result = {
-            let mut state = self.state.lock();
-            let result = change(&mut state, now());
-            self.settle(&mut state, &mut aftermath);
-            result
-        };
-        self.follow_up(aftermath);
+        let mut state = self.state.lock();
+        let result = change(&mut state, now());
+        self.settle_and_unlock(state);
         result
+    }
+
+    fn settle_and_unlock(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        let mut aftermath = Aftermath::default();
+        self.settle(&mut state, &mut aftermath);
+        drop(state);
+        self.follow_up(aftermath);
     }
 
     /// Brings the shell's view up to date with the state machine.

@@ -9,7 +9,7 @@ use arq_proto::Transmit;
 
 use super::Inner;
 use crate::{
-    driver::{buffers, endpoint::Shared},
+    driver::{buffers, endpoint::Shared, now},
     socket::{is_too_long, Segments},
 };
 
@@ -30,6 +30,17 @@ pub(super) enum Outbox {
     Parked(Option<Unsent>),
 }
 
+impl Outbox {
+    /// Makes the caller the sender, unless there is one.
+    pub(super) fn take_on(&mut self) -> bool {
+        let is_idle = matches!(self, Self::Idle);
+        if is_idle {
+            *self = Self::Sending;
+        }
+        is_idle
+    }
+}
+
 pub(super) struct Unsent {
     bytes: Vec<u8>,
     transmit: Transmit,
@@ -39,15 +50,16 @@ pub(super) struct Unsent {
 impl Inner {
     /// Sends what may be sent, at most `batches` of it, unless another task is at it.
     pub(in crate::driver) fn transmit(self: &Arc<Self>, batches: usize) {
-        {
-            let mut state = self.state.lock();
-            if !matches!(state.outbox, Outbox::Idle) {
-                return;
-            }
-            state.outbox = Outbox::Sending;
+        if self.state.lock().outbox.take_on() {
+            self.send_all(batches);
         }
-        let Some(endpoint) = self.endpoint.upgrade() else { return };
-        self.send_batches(&endpoint, None, batches);
+    }
+
+    /// The caller has made itself the sender.
+    pub(super) fn send_all(self: &Arc<Self>, batches: usize) {
+        if let Some(endpoint) = self.endpoint.upgrade() {
+            self.send_batches(&endpoint, None, batches);
+        }
     }
 
     /// The driver's part: goes on where a task stopped.
@@ -65,7 +77,6 @@ impl Inner {
         self.send_batches(endpoint, unsent, DRIVER_BATCHES);
     }
 
-    /// The caller has made itself the sender.
     fn send_batches(
         self: &Arc<Self>,
         endpoint: &Arc<Shared>,
@@ -117,27 +128,28 @@ impl Inner {
         endpoint.serve_later(self.clone());
     }
 
-    /// Fills `buffer` with the next batch, or lays down the sender's role.
+    /// Fills `buffer` with the next batch, or lays down the sender's role. Until then nothing is settled: a message
+    /// does not wait for a timer to be set.
     fn next_transmit(
         self: &Arc<Self>,
         endpoint: &Arc<Shared>,
         buffer: &mut Vec<u8>,
     ) -> Option<(Transmit, Option<IpAddr>)> {
         buffer.clear();
-        self.with_core(|state, now| {
-            let fit = MAX_OFFLOAD_BYTES / usize::from(state.core.path_mtu());
-            let max_segments = endpoint.socket.max_segments().min(fit.max(1));
-            let Some(transmit) = state.core.poll_transmit(now, buffer, max_segments) else {
-                state.outbox = Outbox::Idle;
-                return None;
-            };
+        let mut state = self.state.lock();
+        let fit = MAX_OFFLOAD_BYTES / usize::from(state.core.path_mtu());
+        let max_segments = endpoint.socket.max_segments().min(fit.max(1));
+        if let Some(transmit) = state.core.poll_transmit(now(), buffer, max_segments) {
             let source = state.local_ip.filter(|_| self.keeps_source);
-            Some((transmit, source))
-        })
+            return Some((transmit, source));
+        }
+        state.outbox = Outbox::Idle;
+        self.settle_and_unlock(state);
+        None
     }
 
-    fn park(&self, unsent: Option<Unsent>) {
-        self.state.lock().outbox = Outbox::Parked(unsent);
+    fn park(self: &Arc<Self>, unsent: Option<Unsent>) {
+        self.with_core(|state, _| state.outbox = Outbox::Parked(unsent));
     }
 }
 
