@@ -186,10 +186,15 @@ impl LinkUnicastArq {
             self.association.learn_framing(message);
             connection.send(lane, message).await
         };
+        let closed = || zerror!("cannot write on {self}: the link is closed").into();
+        if self.closed.is_cancelled() {
+            return Err(closed());
+        }
+        // Nearly always there is room, and nobody has to wait for the link to be closed.
         tokio::select! {
             biased;
-            () = self.closed.cancelled() => bail!("cannot write on {self}: the link is closed"),
             sent = sent => sent.map_err(|error| zerror!("cannot write on {self}: {error}").into()),
+            () = self.closed.cancelled() => Err(closed()),
         }
     }
 

@@ -269,12 +269,11 @@ impl Connection {
 
     fn has_control(&self) -> bool {
         self.ping_due
-            || self.is_credit_due()
-            || self.lane_granted.iter().any(|granted| granted.is_due())
+            || self.has_credit_to_grant()
             || self.send_lanes.iter().any(|lane| lane.has_forget())
     }
 
-    fn is_credit_due(&self) -> bool {
+    pub(super) fn is_credit_due(&self) -> bool {
         self.granted.is_due_beside(|| self.recv_lanes.iter().map(|lane| lane.credited()).sum())
     }
 

@@ -251,9 +251,11 @@ impl Inner {
         cx: &mut Context<'_>,
         lane: LaneId,
     ) -> Poll<Result<Bytes, ConnectionError>> {
+        let mut tells = false;
         let received = self.with_core(|state, now| {
             state.read |= bit(lane);
             if let Some(message) = state.core.recv(now, lane) {
+                tells = state.core.has_credit_to_grant();
                 return Poll::Ready(Ok(message));
             }
             state.readable &= !bit(lane);
@@ -263,8 +265,7 @@ impl Inner {
             state.waiters.wait_readable(lane, cx);
             Poll::Pending
         });
-        if matches!(received, Poll::Ready(Ok(_))) {
-            // Reading may have made room that the peer should know of.
+        if tells {
             self.transmit(CALLER_BATCHES);
         }
         received
