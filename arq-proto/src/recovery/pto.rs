@@ -22,6 +22,9 @@ const MIN_SHORT_CAP: Duration = Duration::from_millis(250);
 /// The least interval before the first probe where nothing in flight would be repaired, such as PINGs. Nobody waits for
 /// their answers, and a busy host is late with them.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(250);
+/// The least interval (RFC 9002's kGranularity, §6.1.2). On a loopback or a wire, where it is longer than a round trip,
+/// hosts under load answer late more often than a packet is lost.
+const HOST_DELAY: Duration = Duration::from_millis(1);
 /// The longest interval.
 const LONG_CAP: Duration = Duration::from_secs(1);
 
@@ -29,7 +32,8 @@ const LONG_CAP: Duration = Duration::from_secs(1);
 /// an immediate acknowledgement.
 #[must_use]
 pub(crate) fn base(rtt: &RttEstimator, granularity: Duration) -> Duration {
-    rtt.smoothed() + (rtt.variation() * 4).max(granularity)
+    let usual = rtt.smoothed() + (rtt.variation() * 4).max(granularity);
+    usual.max(HOST_DELAY)
 }
 
 /// How many probes in a row may fail by bad luck, when `forward` and `reverse` are the shares lost.
@@ -63,6 +67,18 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
+
+    // ARQ-PTO-1
+    #[test]
+    fn a_busy_host_is_not_taken_for_a_loss_on_the_shortest_paths() {
+        for (rtt_us, expected_us) in [(20, 1_000), (300, 1_000), (900, 1_000), (1_000, 1_100)] {
+            let mut rtt = RttEstimator::default();
+            let sample = Duration::from_micros(rtt_us);
+            (0..100).for_each(|_| rtt.update(sample, Duration::ZERO));
+            let base = base(&rtt, Duration::from_micros(100));
+            assert_eq!(base, Duration::from_micros(expected_us), "round trip of {rtt_us} µs");
+        }
+    }
 
     // ARQ-PTO-4
     #[test]
