@@ -24,6 +24,9 @@ pub const TIMER_GRANULARITY: Duration =
 
 /// With no deadline for so long nothing is under way: the alarm shall wake nobody for nothing.
 const QUIET: Duration = Duration::from_millis(250);
+/// An alarm that was moved back so lately goes off for nothing instead, once: flights that follow each other sooner would
+/// have it set twice for each, and setting it is dear where the host is virtual.
+const MOVED_LATELY: Duration = Duration::from_millis(5);
 
 /// The deadlines of an endpoint's connections.
 #[derive(Debug)]
@@ -36,6 +39,8 @@ pub(super) struct Deadlines {
 struct Index {
     by_time: BTreeSet<(Instant, ConnectionHandle)>,
     armed: Option<Instant>,
+    /// When the alarm was last moved back for the sake of quiet.
+    moved_back_at: Option<Instant>,
 }
 
 impl Deadlines {
@@ -78,8 +83,12 @@ impl Deadlines {
     pub(super) fn arm(&self) {
         let mut index = self.index.lock();
         let earliest = index.by_time.first().map(|(deadline, _)| *deadline);
-        if index.armed != earliest && earliest.is_some_and(|earliest| earliest > now() + QUIET) {
+        let now = now();
+        let is_quiet = earliest.is_some_and(|earliest| earliest > now + QUIET);
+        let lately = index.moved_back_at.is_some_and(|at| now < at + MOVED_LATELY);
+        if is_quiet && index.armed != earliest && !lately {
             index.armed = None;
+            index.moved_back_at = Some(now);
         }
         self.arm_earliest(&mut index);
     }
