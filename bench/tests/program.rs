@@ -13,21 +13,7 @@ use arq_bench::record::Outcome;
 use arq_bench::results::ResultSet;
 use tempfile::{tempdir_in, TempDir};
 
-use support::network_or_skip;
-
-const SCENARIO: &str = r#"
-title = "A moment"
-question = "Do both sides start?"
-links = ["arq"]
-repeats = 1
-network = { delay_ms = 1 }
-[[flow]]
-name = "data"
-payload_bytes = 100
-pattern = "periodic"
-rate_hz = 50
-messages = 10
-"#;
+use support::{moment, network_or_skip};
 
 /// On the file system of the program, for it is linked to from there.
 fn folder() -> TempDir {
@@ -65,7 +51,7 @@ fn both_sides_of_a_cell_are_the_program_that_was_started() {
     drop(network);
     let folder = folder();
     let file = folder.path().join("moment.toml");
-    write(&file, SCENARIO).unwrap();
+    write(&file, moment(r#"["arq"]"#, 1)).unwrap();
     let results = results_without_its_file(folder.path(), &["run", file.to_str().unwrap()]);
     assert!(is_measured(&results), "{:?}", results.records);
 }

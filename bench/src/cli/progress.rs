@@ -45,11 +45,9 @@ impl Display {
 
     /// A run that the machine cannot do; the reason is told once.
     pub(super) fn lacks(&mut self, what: &MeasureError) {
-        self.all.inc(1);
-        let why = what.to_string();
-        if !self.lacking.contains(&why) {
-            self.say(&format!("*** SKIPPED what needs it: {why}"));
-            self.lacking.insert(why);
+        self.skipped();
+        if self.lacking.insert(what.to_string()) {
+            self.say(&format!("*** SKIPPED what needs it: {what}"));
         }
     }
 

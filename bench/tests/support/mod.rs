@@ -36,6 +36,25 @@ pub fn network_or_skip(test: &str, hosts: u8) -> Option<Network> {
     }
 }
 
+/// The text of a scenario that is over in a moment; `links` is the list as TOML has it.
+pub fn moment(links: &str, repeats: u32) -> String {
+    format!(
+        r#"
+title = "A moment"
+question = "Do both sides start?"
+links = {links}
+repeats = {repeats}
+network = {{ delay_ms = 1 }}
+[[flow]]
+name = "data"
+payload_bytes = 100
+pattern = "periodic"
+rate_hz = 50
+messages = 10
+"#
+    )
+}
+
 /// Says that a test, or a part of it, could not run; where everything has to run, that is a failure.
 pub fn skipped(test: &str, why: impl Display) {
     // Past the capture of the test harness, so that nobody takes a skipped test for a passed one.
