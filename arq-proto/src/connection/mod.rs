@@ -256,12 +256,6 @@ impl Connection {
         Some(message)
     }
 
-    /// Whether reading has made room that the peer should hear of: then something is to be transmitted.
-    #[must_use]
-    pub fn has_credit_to_grant(&self) -> bool {
-        self.is_credit_due() || self.lane_granted.iter().any(Granted::is_due)
-    }
-
     /// Takes back a message that was read, so that its memory serves the next one. Of use for messages
     /// of [`WORTH_RECYCLING_BYTES`](crate::WORTH_RECYCLING_BYTES) and more.
     pub fn recycle(&mut self, message: Bytes) {

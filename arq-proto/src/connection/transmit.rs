@@ -273,7 +273,13 @@ impl Connection {
             || self.send_lanes.iter().any(|lane| lane.has_forget())
     }
 
-    pub(super) fn is_credit_due(&self) -> bool {
+    /// Whether reading has made room that the peer should hear of: then something is to be transmitted.
+    #[must_use]
+    pub fn has_credit_to_grant(&self) -> bool {
+        self.is_credit_due() || self.lane_granted.iter().any(|granted| granted.is_due())
+    }
+
+    fn is_credit_due(&self) -> bool {
         self.granted.is_due_beside(|| self.recv_lanes.iter().map(|lane| lane.credited()).sum())
     }
 

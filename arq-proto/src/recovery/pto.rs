@@ -24,7 +24,7 @@ const MIN_SHORT_CAP: Duration = Duration::from_millis(250);
 pub(crate) const PATIENCE: Duration = Duration::from_millis(250);
 /// The least interval (RFC 9002's kGranularity, §6.1.2). On a loopback or a wire, where it is longer than a round trip,
 /// hosts under load answer late more often than a packet is lost.
-const HOST_DELAY: Duration = Duration::from_millis(1);
+const LEAST: Duration = Duration::from_millis(1);
 /// The longest interval.
 const LONG_CAP: Duration = Duration::from_secs(1);
 
@@ -33,7 +33,7 @@ const LONG_CAP: Duration = Duration::from_secs(1);
 #[must_use]
 pub(crate) fn base(rtt: &RttEstimator, granularity: Duration) -> Duration {
     let usual = rtt.smoothed() + (rtt.variation() * 4).max(granularity);
-    usual.max(HOST_DELAY)
+    usual.max(LEAST)
 }
 
 /// How many probes in a row may fail by bad luck, when `forward` and `reverse` are the shares lost.

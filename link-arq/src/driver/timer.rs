@@ -25,7 +25,7 @@ pub const TIMER_GRANULARITY: Duration =
 /// With no deadline for so long nothing is under way: the alarm shall wake nobody for nothing.
 const QUIET: Duration = Duration::from_millis(250);
 /// An alarm that was moved back so lately goes off for nothing instead, once: flights that follow each other sooner would
-/// have it set twice for each, and setting it is dear where the host is virtual.
+/// have it set twice for each.
 const MOVED_LATELY: Duration = Duration::from_millis(5);
 
 /// The deadlines of an endpoint's connections.

@@ -239,7 +239,7 @@ impl Inner {
         if matches!(taken, Poll::Ready(Ok(()))) && state.outbox.take_on() {
             // Who sends settles afterwards: the message does not wait for that.
             drop(state);
-            self.send_all(CALLER_BATCHES);
+            self.send_up_to(CALLER_BATCHES);
         } else {
             self.settle_and_unlock(state);
         }
@@ -251,11 +251,11 @@ impl Inner {
         cx: &mut Context<'_>,
         lane: LaneId,
     ) -> Poll<Result<Bytes, ConnectionError>> {
-        let mut tells = false;
+        let mut made_room = false;
         let received = self.with_core(|state, now| {
             state.read |= bit(lane);
             if let Some(message) = state.core.recv(now, lane) {
-                tells = state.core.has_credit_to_grant();
+                made_room = state.core.has_credit_to_grant();
                 return Poll::Ready(Ok(message));
             }
             state.readable &= !bit(lane);
@@ -265,7 +265,7 @@ impl Inner {
             state.waiters.wait_readable(lane, cx);
             Poll::Pending
         });
-        if tells {
+        if made_room {
             self.transmit(CALLER_BATCHES);
         }
         received

@@ -180,6 +180,7 @@ impl Inner {
         result
     }
 
+    /// All that follows from a change, but for sending.
     fn settle_and_unlock(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         let mut aftermath = Aftermath::default();
         self.settle(&mut state, &mut aftermath);

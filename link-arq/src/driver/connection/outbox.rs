@@ -51,12 +51,12 @@ impl Inner {
     /// Sends what may be sent, at most `batches` of it, unless another task is at it.
     pub(in crate::driver) fn transmit(self: &Arc<Self>, batches: usize) {
         if self.state.lock().outbox.take_on() {
-            self.send_all(batches);
+            self.send_up_to(batches);
         }
     }
 
     /// The caller has made itself the sender.
-    pub(super) fn send_all(self: &Arc<Self>, batches: usize) {
+    pub(super) fn send_up_to(self: &Arc<Self>, batches: usize) {
         if let Some(endpoint) = self.endpoint.upgrade() {
             self.send_batches(&endpoint, None, batches);
         }
