@@ -2,8 +2,8 @@
 
 //! One association: its state, the application's verbs, and how its parts are wired together.
 //!
-//! The phases have a file each: [`handshake`], [`receive`], [`transmit`] with [`redundancy`], [`probing`], [`path`]
-//! and [`close`].
+//! The phases have a file each: [`handshake`], [`receive`], [`transmit`] with [`redundancy`], [`settle`], [`timeouts`],
+//! [`probing`], [`path`] and [`close`].
 
 mod close;
 mod handshake;
@@ -11,6 +11,8 @@ mod path;
 mod probing;
 mod receive;
 mod redundancy;
+mod settle;
+mod timeouts;
 mod transmit;
 
 use std::{
@@ -31,15 +33,13 @@ use crate::{
     event::Event,
     flow::Granted,
     path_mtu::PathMtu,
-    recovery::{confidence::Confidence, sleep, time_out::PACKETS_PER_TIME_OUT, Outcome, Recovery},
+    recovery::{sleep, Outcome, Recovery},
     recv::{lane::RecvLane, spare::Spare},
     send::{
         bundle::Riders,
         lane::{QueueLimits, SendLane},
-        message::Silence,
         scheduler::Scheduler,
     },
-    sent::Content,
     stats::Stats,
     timer::{TimerKind, Timers},
     units::{ConnectionId, LaneId, PacketNumber, Reliability},
@@ -383,181 +383,12 @@ impl Connection {
         now
     }
 
-    fn on_timer(&mut self, now: Instant, kind: TimerKind) {
-        match kind {
-            TimerKind::Handshake => self.on_handshake_timer(now),
-            TimerKind::Loss => {
-                self.recovery.detect(now, &mut self.outcome);
-                self.settle(now);
-            }
-            TimerKind::Pto => {
-                let reverse = self.acks.loss.upper();
-                if self.recovery.probe_is_due(now, reverse) {
-                    self.counters.ptos += 1;
-                    let enough = self.has_enough_in_flight();
-                    self.recovery.on_pto(now, reverse, enough, &mut self.outcome);
-                    let time_outs = self.recovery.time_outs();
-                    self.small_packet_due = self.path_mtu.wants_small_packet(time_outs);
-                } else {
-                    let independent = !self.recovery.channel().is_bursty();
-                    let chance = independent.then(|| Confidence::new(self.recovery.loss.upper()));
-                    let lanes = &self.send_lanes;
-                    let judge = |content: &Content| judge_silence(lanes, content, chance);
-                    self.recovery.on_tail_time_out(now, judge, &mut self.outcome);
-                }
-                self.settle(now);
-            }
-            TimerKind::Ack => self.acks.on_deadline(),
-            // Transmission is tried after every time-out.
-            TimerKind::Pacing => {}
-            TimerKind::Expiry => self.expire(now),
-            TimerKind::Hold => self.on_hold_timer(now),
-            TimerKind::KeepAlive => {
-                self.pinged_at = now;
-                self.ping_due = true;
-            }
-            TimerKind::Idle => self.end(ConnectionError::TimedOut),
-            TimerKind::Path => self.on_path_timer(now),
-            TimerKind::PathMtu => self.on_mtu_timer(now),
-            TimerKind::Close => self.on_close_timer(now),
-            TimerKind::Watch => {}
-        }
-    }
-
-    /// When the first best-effort message is to be given up.
-    fn expiry(&self) -> Option<Instant> {
-        self.send_lanes.iter().filter_map(SendLane::expiry).min()
-    }
-
-    /// Gives up best-effort messages whose time is over.
-    fn expire(&mut self, now: Instant) {
-        for lane in &mut self.send_lanes {
-            lane.expire(now);
-        }
-        self.announce_writable(now);
-    }
-
-    fn on_hold_timer(&mut self, now: Instant) {
-        for id in LaneId::all() {
-            if self.recv_lanes[id.index()].on_hold_deadline(now) {
-                self.events.push_back(Event::Readable(id));
-            }
-        }
-    }
-
-    /// Tells the lanes the fate of what they sent.
-    fn settle(&mut self, now: Instant) {
-        let mut outcome = std::mem::take(&mut self.outcome);
-        for content in outcome.acked.drain(..) {
-            match content {
-                Content::Symbol { lane, seq, cut, symbol } => {
-                    self.send_lanes[lane.index()].on_acked(seq, cut, symbol);
-                }
-                Content::Close => self.drain(),
-                Content::MaxData | Content::MaxLaneData(_) => {}
-            }
-        }
-        let mut damaged = 0_u16;
-        for content in outcome.lost.drain(..) {
-            match content {
-                Content::Symbol { lane, seq, cut, symbol } => {
-                    self.send_lanes[lane.index()].on_lost(seq, cut, symbol);
-                    damaged |= 1 << lane.index();
-                }
-                Content::MaxData => self.granted.on_lost(),
-                Content::MaxLaneData(lane) => self.lane_granted[lane.index()].on_lost(),
-                Content::Close => {}
-            }
-        }
-        self.repair(damaged, std::mem::take(&mut outcome.by_time_out));
-        self.doubt(outcome.doubtful.drain(..));
-        // Keep the buffers: they are filled for every acknowledgement.
-        self.outcome = outcome;
-        self.learn_sizes(now);
-        self.finish_if_flushed(now);
-    }
-
-    /// Repairs the lanes whose bit is set. `by_time_out`: no acknowledgement has told what is missing.
-    fn repair(&mut self, mut damaged: u16, by_time_out: bool) {
-        let mut confidence = Confidence::new(self.recovery.loss.upper());
-        if by_time_out {
-            confidence = confidence
-                .after_time_out(self.acks.loss.upper(), self.recovery.channel().is_bursty());
-        }
-        while damaged != 0 {
-            let lane = damaged.trailing_zeros();
-            damaged &= damaged - 1;
-            if self.send_lanes[lane as usize].repair(confidence, self.peer_takes_repair) {
-                self.pending_lanes |= 1 << lane;
-            }
-        }
-    }
-
-    /// The answers about these are lost: none of their messages is as sure to be completed as it seemed.
-    fn doubt(&mut self, contents: impl IntoIterator<Item = Content>) {
-        if !self.peer_takes_repair {
-            return;
-        }
-        let confidence = Confidence::new(self.recovery.loss.upper());
-        let confidence = confidence.after_lost_answer(self.acks.loss.upper());
-        let mut left = PACKETS_PER_TIME_OUT;
-        let mut doubted = None;
-        for content in contents {
-            let Content::Symbol { lane, seq, .. } = content else { continue };
-            // The symbols of a message lie side by side.
-            if doubted.replace((lane, seq)) == Some((lane, seq)) {
-                continue;
-            }
-            let symbols = self.send_lanes[lane.index()].doubt(seq, confidence, left);
-            if symbols > 0 {
-                self.pending_lanes |= 1 << lane.index();
-                left -= symbols;
-            }
-        }
-    }
-
-    /// Whether silence means that an answer was lost, rather than what it would have answered.
-    fn has_enough_in_flight(&self) -> bool {
-        let confidence = Confidence::new(self.recovery.loss.upper());
-        let lanes = self.send_lanes.iter();
-        let enough = lanes.filter_map(|lane| lane.has_enough_in_flight(confidence));
-        enough.reduce(|all, enough| all && enough).unwrap_or(false)
-    }
-
     fn announce_writable(&mut self, now: Instant) {
         for id in LaneId::all() {
             if self.send_lanes[id.index()].take_writable(now) {
                 self.events.push_back(Event::Writable(id));
             }
         }
-    }
-
-    /// Sets every timer that follows from the state; handshake, close and path set their own.
-    fn rearm(&mut self, now: Instant) {
-        if !matches!(self.state, State::Open { .. } | State::Flushing { .. }) {
-            return;
-        }
-        let reverse = self.acks.loss.upper();
-        self.timers.set(TimerKind::Loss, self.recovery.loss_deadline());
-        self.timers.set(TimerKind::Pto, self.recovery.pto_deadline(reverse));
-        self.timers.set(TimerKind::Ack, self.acks.deadline());
-        self.timers.set(TimerKind::PathMtu, self.path_mtu.deadline());
-        if !self.recovery.watches_for_sleep(now) {
-            self.timers.set(TimerKind::Watch, None);
-        } else if !self.timers.is_set(TimerKind::Watch) {
-            self.timers.set(TimerKind::Watch, Some(now + sleep::SHORTEST));
-        }
-        self.timers.set(TimerKind::Expiry, self.expiry());
-        let hold = self.recv_lanes.iter().filter_map(RecvLane::hold_deadline).min();
-        self.timers.set(TimerKind::Hold, hold);
-        self.timers.set(TimerKind::Idle, Some(self.heard_at + self.config.idle_timeout));
-        // Probes of what is in flight ask as well.
-        let quiet = self.recovery.in_flight_bytes() == 0 && !self.ping_due;
-        let asked = self.heard_at.max(self.pinged_at);
-        self.timers.set(
-            TimerKind::KeepAlive,
-            quiet.then(|| asked + self.config.keep_alive).map(|at| at.max(now)),
-        );
     }
 }
 
@@ -569,14 +400,6 @@ fn receive_limit(config: &Config, id: LaneId) -> u64 {
             let share = config.connection_window_bytes / u32::from(LaneId::PRIORITIES);
             u64::from(share).max(MIN_WINDOW_BYTES)
         }
-    }
-}
-
-/// What silence about the packet with this content is.
-fn judge_silence(lanes: &[SendLane], content: &Content, chance: Option<Confidence>) -> Silence {
-    match *content {
-        Content::Symbol { lane, seq, .. } => lanes[lane.index()].judge_silence(seq, chance),
-        Content::MaxData | Content::MaxLaneData(_) | Content::Close => Silence::Expected,
     }
 }
 

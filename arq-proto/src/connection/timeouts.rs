@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! What is done when a timer fires, and when does each fire next?
+
+use std::time::Instant;
+
+use super::{settle::judge_silence, Connection, State};
+use crate::{
+    error::ConnectionError,
+    event::Event,
+    recovery::{confidence::Confidence, sleep},
+    recv::lane::RecvLane,
+    send::lane::SendLane,
+    sent::Content,
+    timer::TimerKind,
+    units::LaneId,
+};
+
+impl Connection {
+    pub(super) fn on_timer(&mut self, now: Instant, kind: TimerKind) {
+        match kind {
+            TimerKind::Handshake => self.on_handshake_timer(now),
+            TimerKind::Loss => {
+                self.recovery.detect(now, &mut self.outcome);
+                self.settle(now);
+            }
+            TimerKind::Pto => {
+                let reverse = self.acks.loss.upper();
+                if self.recovery.probe_is_due(now, reverse) {
+                    self.counters.ptos += 1;
+                    let enough = self.has_enough_in_flight();
+                    self.recovery.on_pto(now, reverse, enough, &mut self.outcome);
+                    let time_outs = self.recovery.time_outs();
+                    self.small_packet_due = self.path_mtu.wants_small_packet(time_outs);
+                } else {
+                    let independent = !self.recovery.channel().is_bursty();
+                    let chance = independent.then(|| Confidence::new(self.recovery.loss.upper()));
+                    let lanes = &self.send_lanes;
+                    let judge = |content: &Content| judge_silence(lanes, content, chance);
+                    self.recovery.on_tail_time_out(now, judge, &mut self.outcome);
+                }
+                self.settle(now);
+            }
+            TimerKind::Ack => self.acks.on_deadline(),
+            // Transmission is tried after every time-out.
+            TimerKind::Pacing => {}
+            TimerKind::Expiry => self.expire(now),
+            TimerKind::Hold => self.on_hold_timer(now),
+            TimerKind::KeepAlive => {
+                self.pinged_at = now;
+                self.ping_due = true;
+            }
+            TimerKind::Idle => self.end(ConnectionError::TimedOut),
+            TimerKind::Path => self.on_path_timer(now),
+            TimerKind::PathMtu => self.on_mtu_timer(now),
+            TimerKind::Close => self.on_close_timer(now),
+            TimerKind::Watch => {}
+        }
+    }
+
+    /// When the first best-effort message is to be given up.
+    pub(super) fn expiry(&self) -> Option<Instant> {
+        self.send_lanes.iter().filter_map(SendLane::expiry).min()
+    }
+
+    /// Gives up best-effort messages whose time is over.
+    pub(super) fn expire(&mut self, now: Instant) {
+        for lane in &mut self.send_lanes {
+            lane.expire(now);
+        }
+        self.announce_writable(now);
+    }
+
+    fn on_hold_timer(&mut self, now: Instant) {
+        for id in LaneId::all() {
+            if self.recv_lanes[id.index()].on_hold_deadline(now) {
+                self.events.push_back(Event::Readable(id));
+            }
+        }
+    }
+
+    /// Sets every timer that follows from the state; handshake, close and path set their own.
+    pub(super) fn rearm(&mut self, now: Instant) {
+        if !matches!(self.state, State::Open { .. } | State::Flushing { .. }) {
+            return;
+        }
+        let reverse = self.acks.loss.upper();
+        self.timers.set(TimerKind::Loss, self.recovery.loss_deadline());
+        self.timers.set(TimerKind::Pto, self.recovery.pto_deadline(reverse));
+        self.timers.set(TimerKind::Ack, self.acks.deadline());
+        self.timers.set(TimerKind::PathMtu, self.path_mtu.deadline());
+        if !self.recovery.watches_for_sleep(now) {
+            self.timers.set(TimerKind::Watch, None);
+        } else if !self.timers.is_set(TimerKind::Watch) {
+            self.timers.set(TimerKind::Watch, Some(now + sleep::SHORTEST));
+        }
+        self.timers.set(TimerKind::Expiry, self.expiry());
+        let hold = self.recv_lanes.iter().filter_map(RecvLane::hold_deadline).min();
+        self.timers.set(TimerKind::Hold, hold);
+        self.timers.set(TimerKind::Idle, Some(self.heard_at + self.config.idle_timeout));
+        // Probes of what is in flight ask as well.
+        let quiet = self.recovery.in_flight_bytes() == 0 && !self.ping_due;
+        let asked = self.heard_at.max(self.pinged_at);
+        self.timers.set(
+            TimerKind::KeepAlive,
+            quiet.then(|| asked + self.config.keep_alive).map(|at| at.max(now)),
+        );
+    }
+}
