@@ -246,6 +246,28 @@ mod tests {
         assert_eq!(fired, [(1, 20), (2, 30)]);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn an_alarm_that_was_moved_back_lately_goes_off_for_nothing_once() {
+        let deadlines = Deadlines::new(true).unwrap();
+        let (link, start) = (ConnectionHandle(1), now());
+        let (first, second, far) = (start + 10 * MS, start + 12 * MS, start + 400 * MS);
+        deadlines.change(link, None, Some(first));
+        deadlines.change(link, Some(first), Some(far));
+        deadlines.arm();
+        deadlines.change(link, Some(far), Some(second));
+        deadlines.change(link, Some(second), Some(far));
+        deadlines.arm();
+        let mut woken = Vec::new();
+        for _ in 0..2 {
+            deadlines.expired().await.unwrap();
+            let mut due = Vec::new();
+            deadlines.take_due(now(), &mut due);
+            woken.push(((now() - start).as_millis(), due.len()));
+            deadlines.arm();
+        }
+        assert_eq!(woken, [(12, 0), (400, 1)]);
+    }
+
     #[tokio::test]
     async fn the_precise_alarm_is_on_time() {
         let deadlines = Deadlines::new(false).unwrap();
