@@ -122,10 +122,11 @@ pub enum ConfigError {
 impl Key {
     /// The key of this name.
     pub(super) fn find(name: &str, section: Section) -> Result<&'static Self, ConfigError> {
-        let mut keys = KEYS.iter().filter(|key| key.section == section);
-        keys.clone().find(|key| key.name == name).ok_or_else(|| ConfigError::UnknownKey {
-            key: name.to_owned(),
-            valid: keys.by_ref().map(|key| key.name).collect::<Vec<_>>().join(", "),
+        let keys = KEYS.iter().filter(|key| key.section == section);
+        keys.clone().find(|key| key.name == name).ok_or_else(|| {
+            let zenohs = ZENOH_KEYS.iter().filter(|_| section == Section::Config);
+            let valid: Vec<_> = keys.map(|key| key.name).chain(zenohs.copied()).collect();
+            ConfigError::UnknownKey { key: name.to_owned(), valid: valid.join(", ") }
         })
     }
 
@@ -190,7 +191,16 @@ const BOOL: Value = Value::Word(&["true", "false"]);
 const DAY_MS: u64 = 86_400_000;
 const GIB: u64 = 1 << 30;
 
-/// All keys, in the order of the documentation.
+/// What zenoh itself reads after the `#` of an endpoint, whatever its protocol: how it goes on when it cannot connect or
+/// listen. The link has no use for them.
+pub const ZENOH_KEYS: [&str; 4] = [
+    "exit_on_failure",
+    "retry_period_init_ms",
+    "retry_period_max_ms",
+    "retry_period_increase_factor",
+];
+
+/// All keys of the link, in the order of the documentation.
 pub const KEYS: &[Key] = &[
     metadata(
         "rel",

@@ -18,7 +18,7 @@ use zenoh_link_commons::ConfigurationInspector;
 use zenoh_protocol::core::EndPoint;
 use zenoh_result::ZResult;
 
-pub use keys::{ConfigError, Key, Section, Value, KEYS};
+pub use keys::{ConfigError, Key, Section, Value, KEYS, ZENOH_KEYS};
 
 use crate::{driver::TIMER_GRANULARITY, socket::udp::SocketOptions};
 
@@ -86,7 +86,8 @@ impl LinkConfig {
         metadata: impl Iterator<Item = (&'a str, &'a str)>,
         config: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Result<Self, ConfigError> {
-        let locator = Layer::from_pairs(config.map(|(key, value)| (key, value.to_owned())))?;
+        let ours = config.filter(|(key, _)| !ZENOH_KEYS.contains(key));
+        let locator = Layer::from_pairs(ours.map(|(key, value)| (key, value.to_owned())))?;
         let file = match locator.text("config") {
             Some(path) => Layer::from_file(path)?,
             None => Layer::default(),
@@ -149,6 +150,11 @@ impl Layer {
             json5::from_str(&text).map_err(|e| failed(e.to_string()))?;
         if values.contains_key("config") {
             return Err(failed("a file cannot name another".to_owned()));
+        }
+        if let Some(key) = ZENOH_KEYS.iter().find(|key| values.contains_key(**key)) {
+            return Err(failed(format!(
+                "`{key}` is zenoh's, which does not read this file: it belongs in the locator"
+            )));
         }
         let parsed = values.iter().map(|(name, value)| -> Result<_, ConfigError> {
             let key = Key::find(name, Section::Config)?;

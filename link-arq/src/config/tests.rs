@@ -96,11 +96,28 @@ fn values_outside_their_range_are_refused() {
 fn an_unknown_key_is_an_error_that_names_the_valid_ones() {
     let text = error("arq/localhost:7447#mtuu=1200");
     assert!(text.contains("`mtuu`") && text.contains("mtu, chunk, fec, cc"), "{text}");
+    assert!(text.contains("exit_on_failure, retry_period_init_ms"), "{text}");
     let text = error("arq/localhost:7447?reliable=1");
     assert!(text.contains("`reliable`") && text.contains("rel, prio, mixed_rel"), "{text}");
     // A key of the other part of the locator is not known in this one.
     assert!(error("arq/localhost:7447?mtu=1200").contains("`mtu`"));
     assert!(error("arq/localhost:7447#rel=1").contains("`rel`"));
+}
+
+/// zenoh reads these of any endpoint.
+#[test]
+fn zenohs_own_keys_are_left_to_zenoh() {
+    let zenohs = "exit_on_failure=false;retry_period_increase_factor=1.5;retry_period_init_ms=100;\
+                  retry_period_max_ms=4000";
+    let link = parse(&format!("arq/localhost:7447#mtu=1400;{zenohs}")).unwrap();
+    assert_eq!(link, parse("arq/localhost:7447#mtu=1400").unwrap());
+    for key in ZENOH_KEYS {
+        assert!(zenohs.contains(key), "{key}");
+        let path = file(key, &format!("{{ {key}: 1 }}"));
+        let text = error(&format!("arq/localhost:7447#config={path}"));
+        assert!(text.contains(&format!("`{key}` is zenoh's")), "{text}");
+        assert!(error(&format!("arq/localhost:7447?{key}=1")).contains("unknown key"));
+    }
 }
 
 #[test]
