@@ -17,7 +17,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use zenoh_link_commons::{
     get_ip_addrs, ConstructibleLinkManagerUnicast, LinkManagerUnicastTrait, LinkUnicast,
-    ListenersUnicastIP, NewLinkChannelSender,
+    ListenersUnicastIP, NewLinkChannelSender, BIND_INTERFACE,
 };
 use zenoh_protocol::core::{endpoint::Address, EndPoint, Locator, Priority};
 use zenoh_result::{bail, zerror, ZResult};
@@ -122,12 +122,16 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
         let addresses = addresses.map_err(|error| failed(error.to_string()))?;
         let socket = bind_first(&addresses, &config).map_err(failed)?;
         let local = socket.local_addr();
-        let bound = EndPoint::new(
+        let mut bound = EndPoint::new(
             endpoint.protocol(),
             local.to_string(),
             endpoint.metadata(),
             endpoint.config(),
         )?;
+        // The addresses that other nodes are told of are those of this interface, also where a file names it.
+        if let Some(interface) = &config.socket.interface {
+            bound.config_mut().insert(BIND_INTERFACE, interface.as_str())?;
+        }
         let locator = bound.to_locator();
         let token = self.listeners.token.child_token();
         let accept = accept_links(socket, config, self.accepted.clone(), token.clone());
