@@ -365,8 +365,8 @@ pub const KEYS: &[Key] = &[
     config(
         "handshake_timeout_ms",
         number("ms", 50, DAY_MS),
-        "10000",
-        "how long to try to reach the peer",
+        "9000",
+        "how long to try to reach the peer, within zenoh's open_timeout",
     ),
     config(
         "linger_ms",

@@ -22,6 +22,9 @@ pub use keys::{ConfigError, Key, Section, Value, KEYS, ZENOH_KEYS};
 
 use crate::{driver::TIMER_GRANULARITY, socket::udp::SocketOptions};
 
+/// Before zenoh gives up (`transport/unicast/open_timeout`, 10 s): it would say that time was over, the link says why.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(9);
+
 /// Whether both sides of a link agree on an extra.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
@@ -59,6 +62,7 @@ impl Default for LinkConfig {
         Self {
             protocol: ConfigBuilder {
                 timer_granularity: TIMER_GRANULARITY,
+                handshake_timeout: HANDSHAKE_TIMEOUT,
                 ..ConfigBuilder::default()
             },
             socket: SocketOptions::default(),

@@ -20,9 +20,10 @@ use tokio::{
 };
 
 use super::{
-    connection::{ArqConnection, Inner},
+    connection::{ArqConnection, ConnectError, Inner},
     now,
     timer::Deadlines,
+    Driver,
 };
 use crate::socket::{
     udp::{SocketOptions, UdpDatagramSocket},
@@ -104,24 +105,25 @@ impl ArqEndpoint {
             wake: Notify::new(),
         });
         let (report, progress) = watch::channel(Progress::InUse);
-        runtime.spawn(super::run(shared.clone(), report));
+        runtime.spawn(super::run(Driver(shared.clone()), report));
         Ok(Self { shared, accepted: AsyncMutex::new(accepted), progress })
     }
 
     /// Opens a connection to `remote`. Dropping the future gives it up.
     ///
     /// # Errors
-    /// No answer within the handshake time-out, or a refusal; `LocallyClosed` when the driver has stopped.
+    /// No answer within the handshake time-out, and why nothing could be sent if so; a refusal; `LocallyClosed` when the
+    /// driver has stopped.
     pub async fn connect(
         &self,
         remote: SocketAddr,
         config: Config,
-    ) -> Result<ArqConnection, ConnectionError> {
+    ) -> Result<ArqConnection, ConnectError> {
         let inner = {
             let mut registry = self.shared.registry.lock();
             // While there is an endpoint, only the end of the driver takes the offer away.
             if registry.offer.is_none() {
-                return Err(ConnectionError::LocallyClosed);
+                return Err(ConnectionError::LocallyClosed.into());
             }
             let (handle, core) = registry.core.connect(now(), remote, config.clone());
             let inner = Inner::new(&self.shared, handle, core, &config, None);
@@ -134,7 +136,8 @@ impl ArqEndpoint {
         Ok(connection)
     }
 
-    /// Waits for the next peer that connects. `None` when the driver has stopped.
+    /// Waits for the next peer that connects. `None` when the driver has stopped. Those that nobody takes are kept, also
+    /// when they have ended meanwhile.
     pub async fn accept(&self) -> Option<ArqConnection> {
         self.accepted.lock().await.recv().await
     }

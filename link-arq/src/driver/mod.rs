@@ -5,7 +5,8 @@
 //!
 //! Nothing here knows of the application above. Locks are held for moments and never across an
 //! `await` or a system call that could wait, and a panic under one does not poison it: the state machine
-//! has no half-done states that outlive a call. Each turn does a bounded amount of work for each
+//! has no half-done states that outlive a call. (A panic while a task sends leaves that connection without a sender: it
+//! ends at its idle time-out.) Each turn does a bounded amount of work for each
 //! connection, so a busy one does not starve the others.
 
 mod buffers;
@@ -18,7 +19,7 @@ use std::{cell::RefCell, future::poll_fn, io, sync::Arc, time::Instant};
 
 use tokio::sync::watch;
 
-pub use connection::{ArqConnection, SendError};
+pub use connection::{ArqConnection, ConnectError, SendError};
 pub use endpoint::ArqEndpoint;
 pub use timer::TIMER_GRANULARITY;
 
@@ -40,8 +41,7 @@ fn now() -> Instant {
 }
 
 /// The driver of one socket. Ends when the last user and the last connection are gone.
-async fn run(shared: Arc<Shared>, progress: watch::Sender<Progress>) {
-    let driver = Driver(shared);
+async fn run(driver: Driver, progress: watch::Sender<Progress>) {
     if let Err(error) = driver.serve(&progress).await {
         tracing::error!(%error, local = %driver.0.local_addr(), "the socket failed");
     }
@@ -50,6 +50,7 @@ async fn run(shared: Arc<Shared>, progress: watch::Sender<Progress>) {
     drop(progress);
 }
 
+/// Made before its task runs: a runtime that shuts down first drops it, too, and nobody waits for it.
 struct Driver(Arc<Shared>);
 
 impl Drop for Driver {

@@ -55,10 +55,12 @@ pub trait DatagramSocket: Send + Sync + fmt::Debug + 'static {
     /// `WouldBlock` when there is nothing.
     fn try_receive(&self, batch: &mut ReceiveBatch) -> io::Result<()>;
 
-    /// Sends all of `segments`, which are at most [`Self::max_segments`] many, or none.
+    /// Sends `segments`, which are at most [`Self::max_segments`] many. Those that there was no room for behind others
+    /// are lost without an error, as in a full queue further on.
     ///
     /// # Errors
-    /// `WouldBlock` when the socket's buffer is full; any other error means that they are lost.
+    /// `WouldBlock` when none has been sent as the socket's buffer is full; any other error means that all that were not
+    /// sent are lost.
     fn try_send(&self, segments: &Segments<'_>) -> io::Result<()>;
 
     /// The address that the socket is bound to.

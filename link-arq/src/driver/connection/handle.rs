@@ -5,6 +5,7 @@
 use std::{
     fmt,
     future::poll_fn,
+    io,
     net::SocketAddr,
     sync::Arc,
     task::{Context, Poll},
@@ -23,6 +24,22 @@ const MOST_READ: usize = 16;
 /// A connection to a peer. Dropping it closes it, after what was sent is delivered or the linger
 /// time is over.
 pub struct ArqConnection(pub(super) Arc<Inner>);
+
+/// Why there is no connection.
+#[derive(Debug, Clone, Error)]
+pub enum ConnectError {
+    /// It ended before it was open.
+    #[error(transparent)]
+    Ended(#[from] ConnectionError),
+    /// Nobody answered, and this host has refused to send.
+    #[error("{reason}; sending has failed meanwhile: {source}")]
+    Unsent {
+        /// How the attempt ended.
+        reason: ConnectionError,
+        /// The latest refusal.
+        source: Arc<io::Error>,
+    },
+}
 
 /// Why a message was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -101,11 +118,15 @@ impl ArqConnection {
     }
 
     /// Waits for the handshake.
-    pub(in crate::driver) async fn established(&self) -> Result<(), ConnectionError> {
-        self.lifecycle(|state| match &state.phase {
-            Phase::Closed(reason) => Some(Err(reason.clone())),
-            Phase::Established => Some(Ok(())),
-            Phase::Opening => None,
+    pub(in crate::driver) async fn established(&self) -> Result<(), ConnectError> {
+        self.lifecycle(|state| match (&state.phase, &state.send_error) {
+            (Phase::Opening, _) => None,
+            (Phase::Established, _) => Some(Ok(())),
+            (Phase::Closed(reason @ ConnectionError::HandshakeTimedOut), Some(source)) => {
+                let (reason, source) = (reason.clone(), source.clone());
+                Some(Err(ConnectError::Unsent { reason, source }))
+            }
+            (Phase::Closed(reason), _) => Some(Err(reason.clone().into())),
         })
         .await
     }

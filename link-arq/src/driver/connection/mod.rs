@@ -11,6 +11,7 @@ mod handle;
 mod outbox;
 
 use std::{
+    io,
     net::{IpAddr, SocketAddr},
     sync::{Arc, Weak},
     task::Waker,
@@ -26,7 +27,7 @@ use super::{endpoint::Shared, lanes::LaneWaiters, now};
 use crate::socket::Received;
 use outbox::Outbox;
 
-pub use handle::{ArqConnection, SendError};
+pub use handle::{ArqConnection, ConnectError, SendError};
 pub(super) use outbox::DRIVER_BATCHES;
 
 /// Who waits for a sign of life of the peer hears of one at most this often, however busy the
@@ -63,6 +64,8 @@ struct State {
     armed: Option<Instant>,
     /// The local address of the latest datagram, unless sending from it has failed since.
     local_ip: Option<IpAddr>,
+    /// Why the latest datagram that was refused could not leave, while the connection was being opened.
+    send_error: Option<Arc<io::Error>>,
     /// The latest sign of life of the peer that those who wait for one were told of.
     life_sign_at: Option<Instant>,
     /// Where to hand an accepted connection once its handshake is done.
@@ -110,6 +113,7 @@ impl Inner {
                 outbox: Outbox::Idle,
                 armed: None,
                 local_ip: None,
+                send_error: None,
                 life_sign_at: None,
                 offer,
                 retired: false,

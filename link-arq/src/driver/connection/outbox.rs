@@ -3,11 +3,11 @@
 //! Who sends for a connection: packets leave in the order of their numbers, and system calls are made
 //! without the connection's lock.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{io, net::IpAddr, sync::Arc};
 
 use arq_proto::Transmit;
 
-use super::Inner;
+use super::{Inner, Phase, State};
 use crate::{
     driver::{buffers, endpoint::Shared, now},
     socket::{is_too_long, Segments},
@@ -104,7 +104,7 @@ impl Inner {
             };
             match endpoint.socket.try_send(&segments) {
                 Ok(()) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.park(Some(Unsent { bytes: buffer, transmit, source }));
                     endpoint.wait_for_room(self.clone());
                     return;
@@ -115,11 +115,8 @@ impl Inner {
                     if is_too_long(&error) {
                         let size = transmit.segment_size;
                         self.with_core(|state, now| state.core.handle_refused(now, size));
-                    } else if is_refused_source(&error) {
-                        // The address is gone: until the peer asks another, the routing table
-                        // chooses among those that are left.
-                        self.state.lock().local_ip = None;
                     }
+                    self.state.lock().on_refused_send(error);
                 }
             }
         }
@@ -153,8 +150,21 @@ impl Inner {
     }
 }
 
+impl State {
+    fn on_refused_send(&mut self, error: io::Error) {
+        if is_refused_source(&error) {
+            // The address is gone: until the peer asks another, the routing table chooses among those that are left.
+            self.local_ip = None;
+        }
+        // Who cannot open a connection hears of it; an open one repairs what is lost.
+        if matches!(self.phase, Phase::Opening) {
+            self.send_error = Some(Arc::new(error));
+        }
+    }
+}
+
 /// Whether a send failed as it does where the source address is none of this host's: EINVAL on Linux. A lack of memory or
 /// a firewall says nothing about the address, and another one would make the peer ask it.
-fn is_refused_source(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::InvalidInput | std::io::ErrorKind::AddrNotAvailable)
+fn is_refused_source(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::AddrNotAvailable)
 }
