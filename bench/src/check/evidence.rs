@@ -142,16 +142,6 @@ impl<'a> Evidence<'a> {
         self.rival(tally, scenario, link, &ground.words(), |summary| ground.is_of(summary))
     }
 
-    /// A cell of any rival that happens to be there.
-    pub(super) fn anyone_on(
-        &self,
-        scenario: &str,
-        link: &str,
-        ground: &Ground,
-    ) -> Option<&Summary> {
-        self.cells(scenario, link).find(|summary| summary.repeats > 0 && ground.is_of(summary))
-    }
-
     /// The sound runs of a cell.
     pub(super) fn runs<'b>(&'b self, cell: &'b Summary) -> impl Iterator<Item = &'b Measurement> {
         let records = self.records.get(cell.scenario.as_str()).into_iter().flatten();

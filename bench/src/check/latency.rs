@@ -4,7 +4,8 @@
 use super::evidence::{delay_ms, drop_percent, of_cell, of_first_flow, of_flow, Evidence, Ground};
 use super::{Tally, ARQ, ARQ_NO_FEC, DEFAULTS, STOCK};
 use crate::scenario::flow::Priority;
-use crate::summary::{Figure, FlowSummary, Summary};
+use crate::scenario::{self, Setting};
+use crate::summary::{setting_in_words, Figure, FlowSummary, Summary};
 
 const DROP_RATE: &str = "drop-rate";
 const PAYLOADS: [usize; 2] = [10_000, 100_000];
@@ -75,17 +76,14 @@ pub(super) fn ahead_of_the_stock_links(evidence: &Evidence<'_>) -> Tally {
     let mut tally = Tally::default();
     for ground in grounds(&[0.0, 5.0, 10.0, 15.0, 25.0]) {
         let Some(ours) = evidence.ours_on(&mut tally, DROP_RATE, ARQ, &ground) else { continue };
-        let named = DEFAULTS.iter().chain(&["tcp-bbr"]);
-        let rivals: Vec<_> =
-            named.map(|link| evidence.rival_on(&mut tally, DROP_RATE, link, &ground)).collect();
-        if rivals.contains(&None) {
-            continue;
-        }
+        // The best of those that happen to be there would be no best.
+        let rivals = STOCK.map(|link| evidence.rival_on(&mut tally, DROP_RATE, link, &ground));
+        let Some(rivals) = rivals.into_iter().collect::<Option<Vec<_>>>() else { continue };
         for figure in [Figure::P50, Figure::P99] {
-            not_later_than_the_best(&mut tally, evidence, ours, &ground, figure);
+            not_later_than_the_best(&mut tally, &rivals, ours, &ground, figure);
         }
         if [10.0, 25.0].contains(&ground.drop_percent) {
-            far_ahead(&mut tally, evidence, ours, &ground);
+            far_ahead(&mut tally, &rivals, ours, &ground);
         }
     }
     tally
@@ -93,39 +91,34 @@ pub(super) fn ahead_of_the_stock_links(evidence: &Evidence<'_>) -> Tally {
 
 fn not_later_than_the_best(
     tally: &mut Tally,
-    evidence: &Evidence<'_>,
+    rivals: &[&Summary],
     ours: &Summary,
     ground: &Ground,
     figure: Figure,
 ) {
     let what = format!("{} {} beside the best", ground.words(), figure.name());
-    match of_first_flow(ours, figure).zip(earliest(evidence, &STOCK, ground, figure)) {
+    match of_first_flow(ours, figure).zip(earliest(rivals, &STOCK, figure)) {
         Some((found, best)) => tally.at_most(&what, found, 1.05 * best),
         None => tally.is_missing(what),
     }
 }
 
-fn far_ahead(tally: &mut Tally, evidence: &Evidence<'_>, ours: &Summary, ground: &Ground) {
-    let rivals: [(&str, &[&str], f64); 2] =
+fn far_ahead(tally: &mut Tally, rivals: &[&Summary], ours: &Summary, ground: &Ground) {
+    let demands: [(&str, &[&str], f64); 2] =
         [("each stock default", &DEFAULTS, 10.0), ("the best stock link", &STOCK, 3.0)];
-    for (whom, links, factor) in rivals {
+    for (whom, links, factor) in demands {
         let what = format!("{} p99, {factor} x below {whom}", ground.words());
         let p99 = of_first_flow(ours, Figure::P99);
-        match p99.zip(earliest(evidence, links, ground, Figure::P99)) {
+        match p99.zip(earliest(rivals, links, Figure::P99)) {
             Some((found, theirs)) => tally.at_most(&what, found, theirs / factor),
             None => tally.is_missing(what),
         }
     }
 }
 
-/// The figure of the link that is the earliest.
-fn earliest(
-    evidence: &Evidence<'_>,
-    links: &[&str],
-    ground: &Ground,
-    figure: Figure,
-) -> Option<f64> {
-    let cells = links.iter().filter_map(|link| evidence.anyone_on(DROP_RATE, link, ground));
+/// The figure of that one of these links which is the earliest.
+fn earliest(rivals: &[&Summary], links: &[&str], figure: Figure) -> Option<f64> {
+    let cells = rivals.iter().filter(|cell| links.contains(&cell.cell.link.as_str()));
     cells.filter_map(|cell| of_first_flow(cell, figure)).reduce(f64::min)
 }
 
@@ -169,14 +162,19 @@ fn is_bulk(flow: &FlowSummary) -> bool {
 pub(super) fn quick_to_answer(evidence: &Evidence<'_>) -> Tally {
     const SCENARIO: &str = "ping-pong";
     let mut tally = Tally::default();
-    let is_clean = |cell: &&Summary| drop_percent(&cell.network) == Some(0.0);
-    let cells: Vec<_> = evidence.cells(SCENARIO, ARQ).filter(is_clean).collect();
-    if cells.is_empty() {
-        tally.is_missing("ping-pong, arq, without loss: no result");
-    }
-    for cell in cells {
-        let what = format!("{} ({} ms)", cell.setting(), delay_ms(&cell.network).unwrap_or(0.0));
-        let same = |other: &Summary| other.cell.setting == cell.cell.setting;
+    let scenario = match scenario::find(SCENARIO) {
+        Ok(scenario) => scenario,
+        Err(error) => {
+            tally.is_missing(error.to_string());
+            return tally;
+        }
+    };
+    let is_asked =
+        |setting: &Setting| setting.cell.link == ARQ && drop_percent(&setting.network) == Some(0.0);
+    for Setting { cell, network, .. } in scenario.cells().into_iter().filter(is_asked) {
+        let delay_ms = delay_ms(&network).unwrap_or(0.0);
+        let what = format!("{} ({delay_ms} ms)", setting_in_words(&cell.setting));
+        let same = |other: &Summary| other.cell.setting == cell.setting;
         let ours = evidence.ours(&mut tally, SCENARIO, ARQ, &what, same);
         let theirs = evidence.rival(&mut tally, SCENARIO, "udp", &what, same);
         let p50 = |cell: &Summary| of_first_flow(cell, Figure::P50);

@@ -5,7 +5,7 @@ use super::evidence::{of_cell, of_first_flow, of_flow, Evidence};
 use super::{Tally, ARQ};
 use crate::record::Cell;
 use crate::scenario::{self, Published, Scenario};
-use crate::summary::{Figure, Summary};
+use crate::summary::{setting_in_words, Figure, Summary};
 
 /// The experiments with published figures.
 const EXPERIMENTS: [&str; 9] = [
@@ -50,7 +50,7 @@ pub(super) fn beaten_or_matched(evidence: &Evidence<'_>) -> Tally {
                 continue;
             }
             let same = |summary: &Summary| summary.cell == cell;
-            let what = setting(&cell);
+            let what = setting_in_words(&cell.setting);
             let Some(found) = evidence.ours(&mut tally, name, ARQ, &what, same) else { continue };
             if name == WINDOW {
                 hold_against_aimd(&mut tally, evidence, found, &rows);
@@ -80,19 +80,13 @@ fn is_of(row: &Published, cell: &Cell) -> bool {
     row.setting.iter().all(|value| cell.setting.contains(value))
 }
 
-fn setting(cell: &Cell) -> String {
-    let words: Vec<_> =
-        cell.setting.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
-    words.join(", ")
-}
-
 fn hold_against(tally: &mut Tally, cell: &Summary, row: &Published) {
     for (key, published) in &row.figures {
         // Neither the least nor the spread of latencies is a merit.
         let Some((figure, is_share_lost)) = figure_of(key) else { continue };
         // Of a range the better end; less is better in each of these figures.
         let (bound, _) = ends(*published);
-        let what = format!("{}, {}: {key} of {}", cell.scenario, setting(&cell.cell), row.link);
+        let what = format!("{}, {}: {key} of {}", cell.scenario, cell.setting(), row.link);
         let found = of_first_flow(cell, figure).or_else(|| of_cell(cell, figure));
         match found {
             Some(delivered) if is_share_lost => tally.at_most(&what, 100.0 - delivered, bound),
@@ -105,14 +99,14 @@ fn hold_against(tally: &mut Tally, cell: &Summary, row: &Published) {
 /// Whether its figures leave out what never came, and it does not say how much that was.
 fn is_of_arrivals_only(row: &Published) -> bool {
     let has = |wanted: &str| row.figures.iter().any(|(key, _)| *key == wanted);
-    (has("mean_ms") || has("p99_gap_ms")) && !has("lost_percent")
+    ["mean_ms", "p99_gap_ms", "retransmissions"].into_iter().any(has) && !has("lost_percent")
 }
 
 /// A link that delivers little and that early has beaten nobody.
 fn nearly_all_came(tally: &mut Tally, cell: &Summary) {
     for flow in &cell.flows {
         let (scenario, name) = (&cell.scenario, &flow.flow.name);
-        let what = format!("{scenario}, {}: % delivered of {name}", setting(&cell.cell));
+        let what = format!("{scenario}, {}: % delivered of {name}", cell.setting());
         match of_flow(flow, Figure::Share) {
             Some(percent) => tally.at_least(&what, percent, DELIVERED_PERCENT),
             None => tally.is_missing(what),
@@ -138,7 +132,7 @@ fn hold_against_aimd(
     ours: &Summary,
     rows: &[&Published],
 ) {
-    let what = setting(&ours.cell);
+    let what = ours.setting();
     let same = |cell: &Summary| cell.cell.setting == ours.cell.setting;
     let Some(aimd) = evidence.ours(tally, WINDOW, AIMD, &what, same) else { return };
     let published = |link: &str| {
@@ -178,7 +172,7 @@ fn all_in_order(tally: &mut Tally, cell: &Summary) {
             (flow.duplicates, "came twice"),
             (flow.out_of_order, "came out of order"),
         ] {
-            let what = format!("{SHEET}, {}: messages that {what}", setting(&cell.cell));
+            let what = format!("{SHEET}, {}: messages that {what}", cell.setting());
             tally.at_most(&what, count as f64, 0.0);
         }
     }

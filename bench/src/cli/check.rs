@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::{list, many_links, run, CliError};
 use crate::check::{self, Need, Outcome, NEEDS, REPEATS};
-use crate::many_links::SCENARIO as MANY_LINKS;
+use crate::many_links::{Plan, SCENARIO as MANY_LINKS};
 use crate::record::Record;
 use crate::results::ResultSet;
 use crate::scenario::{self, Scenario};
@@ -131,15 +131,18 @@ impl CheckArgs {
 
     fn read_all(&self) -> Result<Vec<(String, Vec<Record>)>, CliError> {
         let mut results = Vec::new();
-        let wanted = NEEDS.iter().map(|need| (need.scenario, Some(need)));
-        for (name, need) in wanted.chain([(MANY_LINKS, None)]) {
+        let mut wanted = Vec::new();
+        for need in &NEEDS {
+            wanted.push((need.scenario, self.scenario(need)?.text));
+        }
+        wanted.push((MANY_LINKS, Plan::TARGET.toml()));
+        for (name, text) in wanted {
             let directory = self.results.join(name);
             if !directory.exists() {
                 continue;
             }
             let found = ResultSet::read(&directory)?;
-            let text = need.map(|need| Ok::<_, CliError>(self.scenario(need)?.text)).transpose()?;
-            match unfit(&found, text.as_deref()) {
+            match unfit(&found, &text) {
                 Some(why) => eprintln!("note: {} is not judged: {why}", directory.display()),
                 None => results.push((name.to_owned(), found.records)),
             }
@@ -149,11 +152,11 @@ impl CheckArgs {
 }
 
 /// Why a target cannot be judged by these results.
-fn unfit(found: &ResultSet, scenario: Option<&str>) -> Option<&'static str> {
+fn unfit(found: &ResultSet, scenario: &str) -> Option<&'static str> {
     if !found.environment.optimised {
         return Some("it was measured by a program without optimisation");
     }
-    let is_other = scenario.is_some_and(|text| text != found.scenario_toml);
+    let is_other = found.scenario_toml != scenario;
     is_other.then_some("it was measured with another scenario, or other repeats, than asked for")
 }
 

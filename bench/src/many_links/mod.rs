@@ -67,7 +67,7 @@ impl Plan {
     }
 
     /// Kept beside the results; two different plans do not mix in one folder.
-    fn toml(&self) -> String {
+    pub(crate) fn toml(&self) -> String {
         let Self { idle, busy, idle_s, busy_s } = self;
         format!("idle = {idle}\nbusy = {busy}\nidle_s = {idle_s}\nbusy_s = {busy_s}\n")
     }

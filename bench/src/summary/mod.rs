@@ -93,7 +93,8 @@ pub fn is_ours(link: &str) -> bool {
     link == "arq" || link.starts_with("arq-")
 }
 
-fn setting_in_words(setting: &[(String, String)]) -> String {
+/// `drop_percent 10, payload_bytes 10000`.
+pub(crate) fn setting_in_words(setting: &[(String, String)]) -> String {
     let words: Vec<_> = setting.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
     words.join(", ")
 }
