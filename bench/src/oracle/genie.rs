@@ -22,6 +22,10 @@ use crate::record::Percentiles;
 use crate::scenario::flow::Flow;
 use crate::scenario::wire::{Change, Event, Network};
 
+/// So often a packet meets a blackout at most, on average over a message: repeats that keep step with blackouts would
+/// meet them for ever.
+const MOST_DARK_REPEATS: usize = 1_000;
+
 /// A packet that entered the forward direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
@@ -32,7 +36,8 @@ pub struct Passage {
 }
 
 /// Latency percentiles of the ideal selective repeat for the messages of a periodic flow, over all of them; `None`
-/// for other flows, without a log, and where events change the delay or the rate.
+/// for other flows, without a log, where events change the delay or the rate, and where a repeat each round trip never
+/// meets the light between blackouts.
 ///
 /// `log` is ascending in time; `first_departure_ns` is when the first message was meant to leave, on the log's clock.
 pub fn genie(
@@ -51,8 +56,9 @@ pub fn genie(
     }
     let genie = Genie::new(flow, network, log);
     let departure = |message: u64| first_departure_ns + ns(message as f64 / rate_hz * 1e3);
-    let mut latencies_ms: Vec<f64> =
+    let latencies_ms: Option<Vec<f64>> =
         (0..messages).map(|message| genie.latency_ms(departure(message))).collect();
+    let mut latencies_ms = latencies_ms?;
     latencies_ms.sort_by(f64::total_cmp);
     Some(percentiles(&latencies_ms))
 }
@@ -94,16 +100,21 @@ impl<'a> Genie<'a> {
         }
     }
 
-    /// The latency of a message that was meant to leave then, alone on the network.
-    fn latency_ms(&self, departure_ns: u64) -> f64 {
+    /// The latency of a message that was meant to leave then, alone on the network; `None` where it never gets through.
+    fn latency_ms(&self, departure_ns: u64) -> Option<f64> {
         let sent =
             (1..=self.packets as u64).map(|i| Reverse(departure_ns + i * self.packet_time_ns));
         let mut sent: BinaryHeap<_> = sent.collect();
         let mut next_fate = 0;
         let mut last_ns = departure_ns;
+        let mut dark_repeats = 0;
         while let Some(Reverse(at_ns)) = sent.pop() {
             last_ns = last_ns.max(at_ns);
             if let Some(end_ns) = self.blackout_end_ns(at_ns) {
+                dark_repeats += 1;
+                if dark_repeats > MOST_DARK_REPEATS * self.packets {
+                    return None;
+                }
                 sent.push(Reverse(self.first_repeat_after(at_ns, end_ns)));
                 continue;
             }
@@ -116,7 +127,7 @@ impl<'a> Genie<'a> {
                 sent.push(Reverse(at_ns + self.round_trip_ns));
             }
         }
-        (last_ns + self.delay_ns - departure_ns) as f64 / 1e6
+        Some((last_ns + self.delay_ns - departure_ns) as f64 / 1e6)
     }
 
     /// The first of the repeats, one each round trip, that falls behind the end of a blackout.

@@ -103,6 +103,9 @@ fn where_the_formula_does_not_hold_there_is_none() {
     assert_eq!(change(|n| n.forward.jitter_ms = 1.0), None);
     assert_eq!(change(|n| n.forward.bit_error_rate = 1e-6), None);
     assert_eq!(change(|n| n.forward.loss = Loss::Random { percent: 100.0 }), None);
+    let nearly_all = network(10.0, 99.0);
+    assert!(closed_form(&flow, &nearly_all).is_some());
+    assert_eq!(closed_form(&periodic(64_000_000), &nearly_all), None, "too many repeats to walk");
     assert_eq!(change(|n| n.events.push(event(Change::LossPercent(5.0)))), None);
     assert!(change(|n| n.events.push(event(Change::Blackout))).is_some());
     // What happens to acknowledgements is none of its business.
@@ -190,6 +193,15 @@ fn genie_waits_for_the_end_of_a_blackout() {
     // Of the messages at 0..=11 s those at 1 and 11 s leave half a second late, with the first repeat that gets through.
     assert_eq!((ideal.p50, ideal.max), (Some(10.0), Some(510.0)));
     assert!((ideal.mean_of_delivered.unwrap() - (10.0 * 12.0 + 1_000.0) / 12.0).abs() < 1e-6);
+}
+
+#[test]
+fn repeats_that_keep_step_with_blackouts_have_no_genie() {
+    let mut network = network(50.0, 0.0);
+    let (at_s, until_s, every_s) = (0.0, Some(0.45), Some(0.5));
+    network.events.push(Event { at_s, until_s, every_s, change: Change::Blackout });
+    let flow = flow(100, Pattern::Periodic { rate_hz: 10.0, messages: 5 });
+    assert_eq!(genie(&flow, &network, &[Passage { entered_ns: 0, lost: false }], 0), None);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::error::Problem;
 use super::file::{Goal, ScenarioFile};
 use super::Scenario;
 use crate::opponent::{self, Opponent};
+use crate::summary::is_ours;
 
 impl Scenario {
     /// Figures that belong to no cell would be shown nowhere.
@@ -40,6 +41,9 @@ impl ScenarioFile {
         let known = opponent::all();
         once("link", known.iter().chain(&self.own_links).map(|link| &link.name))?;
         self.goals.iter().try_for_each(|goal| self.check_goal(goal))?;
+        if let Some(link) = self.own_links.iter().find(|link| link.ours != is_ours(&link.name)) {
+            return Err(Problem::Ours { name: link.name.clone(), ours: link.ours });
+        }
         match self.own_links.iter().find(|link| !link.has_endpoint()) {
             Some(link) => Err(Problem::Endpoint(link.name.clone())),
             None => Ok(()),

@@ -134,6 +134,22 @@ pub enum Problem {
         /// When it ends.
         until_s: f64,
     },
+    /// A blackout that begins again where it ends.
+    #[error(
+        "the event at {at_s} s is a blackout that never ends: it comes again as soon as it is over"
+    )]
+    DarkForEver {
+        /// When it begins.
+        at_s: f64,
+    },
+    /// A link that would count as ours in one place and not in another.
+    #[error("link `{name}` has `ours = {ours}`: a link that speaks our protocol is called `arq-...`, and no other is")]
+    Ours {
+        /// Its name.
+        name: String,
+        /// What it says of itself.
+        ours: bool,
+    },
     /// A scale that leaves out what the scenario is about.
     #[error("at scale {factor} the traffic is over before {what} at {at_s} s; {least} is the least that reaches it")]
     Scale {

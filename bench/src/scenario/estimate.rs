@@ -28,7 +28,8 @@ impl Scenario {
         };
         let once: f64 =
             self.grounds.iter().map(|ground| seconds(&ground.network, &ground.flows)).sum();
-        Duration::from_secs_f64(once * self.links.len() as f64 * f64::from(self.repeats))
+        let all = once * self.links.len() as f64 * f64::from(self.repeats);
+        Duration::try_from_secs_f64(all).unwrap_or(Duration::MAX)
     }
 }
 

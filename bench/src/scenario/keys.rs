@@ -287,5 +287,5 @@ pub const KEYS: &[Key] = &[
     key(Link, "zenoh", Value::Other("`{ \"path/of/key\" = \"JSON5\" }`"), "none", "zenoh configuration on both sides."),
     key(Link, "tcp_congestion_control", TEXT, "the kernel's", "Of the kernel's TCP on both hosts."),
     key(Link, "sysctl", Value::Other("`{ \"net.ipv4.key\" = \"value\" }`"), "none", "Kernel parameters of both hosts while it runs."),
-    key(Link, "ours", FLAG, "false", "Whether it speaks our protocol."),
+    key(Link, "ours", FLAG, "false", "Whether it speaks our protocol; its name then begins with `arq-`."),
 ];

@@ -137,6 +137,9 @@ impl Event {
         if until_s <= self.at_s || until_s - self.at_s > longest_s {
             return Err(Problem::EventTimes { at_s: self.at_s, until_s });
         }
+        if self.change == Change::Blackout && until_s - self.at_s == longest_s {
+            return Err(Problem::DarkForEver { at_s: self.at_s });
+        }
         Ok(())
     }
 }

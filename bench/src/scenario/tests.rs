@@ -208,6 +208,9 @@ fn what_makes_no_sense_is_refused() {
         ("[sweep]\npayload_bytes = [99]\n[[flow]]\nname = 'b'\npayload_bytes = 99\npattern = 'flood'\nseconds = 1", "`sweep.payload_bytes` could change several flows: name one with `sweep.flow`"),
         ("[[link]]\nname = 'udp'\nabout = 'x'\nendpoint = 'udp/{host}:{port}'", "`udp` stands twice in `link`"),
         ("[[link]]\nname = 'x'\nabout = 'x'\nendpoint = 'udp/1.2.3.4:5'", "link `x`: its `endpoint` must hold {host} and {port}"),
+        ("[[link]]\nname = 'mine'\nabout = 'x'\nendpoint = 'arq/{host}:{port}'\nours = true", "link `mine` has `ours = true`"),
+        ("[[link]]\nname = 'arq-mine'\nabout = 'x'\nendpoint = 'arq/{host}:{port}'", "link `arq-mine` has `ours = false`"),
+        ("[[network.event]]\nat_s = 1\nuntil_s = 3\nevery_s = 2\nblackout = true", "a blackout that never ends"),
     ] {
         let error = refusal_of(more);
         assert!(error.starts_with("mine.toml: ") && error.contains(expected), "{more}: {error}");
