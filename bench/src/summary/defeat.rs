@@ -58,7 +58,7 @@ const SIGNIFICANT: f64 = 0.05;
 
 /// Every defeat of a link of ours, in the order of the summaries. With four repeats a side or more the difference
 /// must be significant (Mann-Whitney, p < 0.05), with fewer the ranges must not overlap; and in any case the medians
-/// must differ by more than 5 % and the figure's noise. Figures of the delivered only are left out: they favour who loses
+/// must differ by more than 5 %, and by more than the figure's noise. Figures of the delivered only are left out: they favour who loses
 /// what is late.
 pub fn defeats(summaries: &[Summary]) -> Vec<Defeat> {
     let mut found = Vec::new();
@@ -129,7 +129,7 @@ fn in_figures(
     beaten.map(loss).collect()
 }
 
-/// Whether `their` is better than `our`: by more than 5 % and the figure's noise, and by more than chance.
+/// Whether `their` is better than `our`: by more than 5 %, by more than the figure's noise, and by more than chance.
 pub(crate) fn is_beaten(figure: Figure, our: &Spread, their: &Spread) -> bool {
     let is_clear = match figure.more_is_better() {
         true => is_later(their.median(), our.median(), figure),
@@ -141,7 +141,8 @@ pub(crate) fn is_beaten(figure: Figure, our: &Spread, their: &Spread) -> bool {
 
 /// Whether `worse` exceeds `better` by more than noise.
 fn is_later(worse: f64, better: f64, figure: Figure) -> bool {
-    better < f64::INFINITY && worse > better * (1.0 + NOISE_SHARE) + figure.noise()
+    let level = (better * (1.0 + NOISE_SHARE)).max(better + figure.noise());
+    better < f64::INFINITY && worse > level
 }
 
 fn p_value(our: &Spread, their: &Spread) -> Option<f64> {

@@ -263,7 +263,8 @@ fn deviation_ms(result: &FlowResult) -> Option<f64> {
 }
 
 /// Nearest rank over the times between arrivals. The wait for the first is left out; that after the last one counts
-/// up to the last departure, for a link that falls silent for good is silent until the end. Infinite when fewer than
+/// up to the last departure, once for each message that never came in it: a link that falls silent for good is silent
+/// until the end, and its good time before must not outweigh that. Infinite when fewer than
 /// two came; `None` where not every message was kept.
 fn gap_p99_ms(result: &FlowResult) -> Option<f64> {
     let has_all = result.kept_every == 1 && matches!(result.flow.pattern, Pattern::Periodic { .. });
@@ -279,7 +280,9 @@ fn gap_p99_ms(result: &FlowResult) -> Option<f64> {
         return Some(f64::INFINITY);
     }
     let silence_ms = arrivals.last().map(|arrival_ms| last_departure_ms - arrival_ms);
-    gaps.extend(silence_ms.filter(|silence_ms| *silence_ms > 0.0));
+    let missing = result.messages.iter().rev().take_while(|(_, latency_ms)| latency_ms.is_none());
+    let silence_ms = silence_ms.filter(|silence_ms| *silence_ms > 0.0);
+    gaps.extend(missing.filter_map(|_| silence_ms));
     gaps.sort_unstable_by(f64::total_cmp);
     nearest_rank(&gaps, gaps.len(), 99.0)
 }
