@@ -185,9 +185,11 @@ pub struct WireCount {
     pub reordered: u64,
     /// Dropped because the emulator itself could not keep up: a run with any is void.
     pub emulator_overrun: u64,
+    /// Left more than 1 ms after their time.
+    pub late: u64,
 }
 
-/// What a process used, from the first message to the end.
+/// What a process used, from the moment when its sessions were open to the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessUse {
     /// Seconds of CPU, user and system.

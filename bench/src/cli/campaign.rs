@@ -18,9 +18,10 @@ use super::THIS_PROGRAM;
 use crate::emulator::{EmulatorError, Fate, Network, PacketLog};
 use crate::measure::{measure, Job, MeasureError, Patience};
 use crate::oracle::{self, Passage};
-use crate::record::{Measurement, Outcome, Record};
+use crate::record::{Measurement, Outcome, Record, WireCount};
 use crate::results::{self, Journal, ResultSet, ResultsError};
 use crate::scenario::{Scenario, Setting};
+use crate::summary;
 
 /// Where the links under test listen. The same in every run: each has a network of its own.
 const PORT: u16 = 20_000;
@@ -138,7 +139,10 @@ impl Campaign {
                 add_bounds(&mut measurement, setting, &network.packet_log()?);
                 Ok(Outcome::Measured(Box::new(measurement)))
             }
-            Err(error) if error.blames_link() => Ok(Outcome::Failed(error.to_string())),
+            Err(error) if error.blames_link() => {
+                let (forward, backward) = (network.counts(0, 1)?, network.counts(1, 0)?);
+                Ok(blamed(&error, forward, backward))
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -149,6 +153,15 @@ impl Campaign {
             all,
             go_on: self.go_on.clone(),
         }
+    }
+}
+
+/// A link that could not run, unless the emulator dropped packets meanwhile: then it is the run that is void.
+fn blamed(error: &MeasureError, forward: WireCount, backward: WireCount) -> Outcome {
+    let empty = Measurement { forward, backward, ..Measurement::default() };
+    match summary::is_void(&empty) {
+        true => Outcome::Measured(Box::new(empty)),
+        false => Outcome::Failed(error.to_string()),
     }
 }
 
@@ -197,5 +210,20 @@ impl Interrupt {
 
     fn was(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_not_blamed_for_what_the_emulator_dropped() {
+        let error = MeasureError::Flow { flow: "data".to_owned(), reason: "ended".to_owned() };
+        let dropped = WireCount { emulator_overrun: 1, ..WireCount::default() };
+        let sound = WireCount::default();
+        assert_eq!(blamed(&error, sound, sound), Outcome::Failed(error.to_string()));
+        let Outcome::Measured(void) = blamed(&error, sound, dropped) else { panic!("not void") };
+        assert!(summary::is_void(&void) && void.flows.is_empty());
     }
 }

@@ -14,6 +14,8 @@ use crate::scenario::wire::{Network, Wire};
 const BATCH: usize = 64;
 /// Frames on their way at most on one wire: 100 Mb/s through 10 s, or 256 MB of memory.
 const MOST_IN_FLIGHT: usize = 1 << 17;
+/// A packet that leaves so long after its time is counted.
+const LATE: Duration = Duration::from_millis(1);
 
 /// The ports, a model for each ordered pair of them, and the journal.
 pub(super) struct Switch {
@@ -25,6 +27,8 @@ pub(super) struct Switch {
     faults: Vec<PortFaults>,
     /// Wires that refused a packet because too many were in flight.
     flight_overruns: Vec<u64>,
+    /// Packets of each wire that left late.
+    late: Vec<u64>,
     epoch: Instant,
     departing: Vec<Vec<Travelling>>,
 }
@@ -53,6 +57,7 @@ impl Switch {
             journal: Journal::new(now),
             faults: vec![PortFaults::default(); count],
             flight_overruns: vec![0; count * count],
+            late: vec![0; count * count],
             departing: (0..count).map(|_| Vec::new()).collect(),
             ports,
             epoch: Instant::now(),
@@ -108,8 +113,10 @@ impl Switch {
         let hosts = self.ports.len();
         for (index, model) in self.models.iter_mut().enumerate() {
             if model.deadline().is_some_and(|due| due <= now) {
-                let left = std::iter::from_fn(|| model.poll(now));
-                self.departing[index % hosts].extend(left.map(|departure| departure.packet));
+                while let Some(departure) = model.poll(now) {
+                    self.late[index] += u64::from(now > departure.due + LATE);
+                    self.departing[index % hosts].push(departure.packet);
+                }
             }
         }
         for (to, departing) in self.departing.iter_mut().enumerate() {
@@ -158,6 +165,7 @@ impl Switch {
         self.collect_overruns();
         self.faults.fill(PortFaults::default());
         self.flight_overruns.fill(0);
+        self.late.fill(0);
         self.journal.restart(now);
     }
 
@@ -169,6 +177,7 @@ impl Switch {
         // Which wire a packet was for that never came in is not known: every wire that it may have been for is void.
         count.emulator_overrun =
             self.flight_overruns[index] + self.faults[from].received + self.faults[to].sent;
+        count.late = self.late[index];
         count
     }
 

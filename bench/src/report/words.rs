@@ -206,6 +206,7 @@ pub(crate) fn not_measured(grids: &[&Grid<'_>], slow_build: bool) -> Vec<String>
         notes.push(format!("Not measured in these scenarios: {}.", metric.title()));
     }
     notes.extend(too_few_messages(grids));
+    notes.extend(held_up(grids));
     let runs = || grids.iter().flat_map(|grid| grid.all_runs().map(|(.., runs)| runs));
     if runs().any(|runs| runs.measured.len() + runs.failed.len() < 5) {
         notes.push("Some cells have fewer than five counted repeats; their ranges are wider in truth than they look.".to_owned());
@@ -226,6 +227,20 @@ pub(crate) fn not_measured(grids: &[&Grid<'_>], slow_build: bool) -> Vec<String>
             .to_owned(),
     );
     notes
+}
+
+/// In how many runs the emulator was late.
+fn held_up(grids: &[&Grid<'_>]) -> Option<String> {
+    let runs =
+        || grids.iter().flat_map(|grid| grid.all_runs()).flat_map(|(.., runs)| &runs.measured);
+    let late = runs().filter(|(_, run)| summary::was_held_up(run)).count();
+    (late > 0).then(|| {
+        format!(
+            "The machine was busy: in {late} of {} runs more than 1 % of the packets left the emulated network over 1 ms \
+             late, and latencies there are too high.",
+            runs().count()
+        )
+    })
 }
 
 /// Which ranks are left out.

@@ -17,7 +17,9 @@ mod too_few;
 use std::collections::BTreeMap;
 
 use crate::oracle;
-use crate::record::{Cell, FlowResult, Ideal, Measurement, Outcome, Percentiles, Record};
+use crate::record::{
+    Cell, FlowResult, Ideal, Measurement, Outcome, Percentiles, Record, WireCount,
+};
 use crate::scenario::flow::Flow;
 use crate::scenario::wire::Network;
 
@@ -119,6 +121,13 @@ pub fn of(records: &[Record]) -> Vec<Summary> {
 /// Whether the emulator could not keep up, so that the run says nothing about the link.
 pub(crate) fn is_void(measurement: &Measurement) -> bool {
     measurement.forward.emulator_overrun + measurement.backward.emulator_overrun > 0
+}
+
+/// Whether the emulator let more than 1 % of the packets leave late, so that latencies are higher than the network's.
+pub(crate) fn was_held_up(measurement: &Measurement) -> bool {
+    let wires = [&measurement.forward, &measurement.backward];
+    let total = |count: fn(&WireCount) -> u64| wires.map(count).iter().sum::<u64>();
+    100 * total(|wire| wire.late) > total(|wire| wire.left_packets)
 }
 
 fn of_cell(records: &[&Record]) -> Summary {
