@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::fs::write;
+use std::fs::{read_to_string, write};
 use std::process::{Command, Output};
 
 use arq_bench::results::ResultSet;
@@ -20,15 +20,17 @@ endpoint = "tcp/{host}:{port}"
 tcp_congestion_control = "nonesuch"
 "#;
 
-/// What the bench says, and the links that it measured.
-fn run(links: &str) -> (Output, Vec<String>) {
+/// What the bench says, the links that it measured, and its report, empty where there is none.
+fn run(links: &str) -> (Output, Vec<String>, String) {
     let folder = tempdir().unwrap();
     let (file, out) = (folder.path().join("moment.toml"), folder.path().join("results"));
     write(&file, moment(links, 2) + LINK).unwrap();
     let mut bench = Command::new(env!("CARGO_BIN_EXE_arq-bench"));
     let said = bench.arg("run").arg(&file).arg("--out").arg(&out).output().unwrap();
     let results = ResultSet::read(&out).unwrap();
-    (said, results.records.into_iter().map(|record| record.cell.link).collect())
+    let measured = results.records.into_iter().map(|record| record.cell.link).collect();
+    let report = read_to_string(out.join("report/index.html")).unwrap_or_default();
+    (said, measured, report)
 }
 
 #[test]
@@ -37,20 +39,21 @@ fn a_congestion_control_that_the_kernel_lacks_is_told_once_and_the_others_are_me
         return;
     };
     drop(network);
-    let (said, measured) = run(r#"["tcp-nonesuch", "udp"]"#);
+    let (said, measured, report) = run(r#"["tcp-nonesuch", "udp"]"#);
     let errors = String::from_utf8_lossy(&said.stderr);
     assert!(said.status.success(), "{errors}");
     assert_eq!(measured, ["udp", "udp"]);
     assert_eq!(errors.matches("SKIPPED").count(), 1, "{errors}");
     assert!(errors.contains("`nonesuch` (it has ") && errors.contains("modprobe tcp_nonesuch"));
+    assert!(report.contains("Without a run, and so in no comparison: tcp-nonesuch."));
 }
 
 #[test]
 fn nothing_measured_is_a_failure() {
     let Some(network) = network_or_skip("nothing_measured_is_a_failure", 2) else { return };
     drop(network);
-    let (said, measured) = run(r#"["tcp-nonesuch"]"#);
+    let (said, measured, report) = run(r#"["tcp-nonesuch"]"#);
     let errors = String::from_utf8_lossy(&said.stderr);
     assert!(!said.status.success() && errors.contains("SKIPPED"), "{errors}");
-    assert!(measured.is_empty(), "{measured:?}");
+    assert!(measured.is_empty() && report.is_empty(), "{measured:?}");
 }

@@ -128,6 +128,28 @@ fn a_lost_rank_is_written_and_drawn_as_lost() {
 }
 
 #[test]
+fn an_emulator_that_was_late_is_told() {
+    let scratch = Scratch::new("late");
+    let mut records = small().records(1);
+    assert!(!scratch.report(&records).contains("The machine was busy"));
+    let Outcome::Measured(run) = &mut records[0].outcome else { panic!("it failed") };
+    run.forward.late = run.forward.left_packets + 1;
+    let told = format!("The machine was busy: in 1 of {} runs", records.len());
+    assert!(scratch.report(&records).contains(&told));
+}
+
+#[test]
+fn a_link_without_a_run_is_named_before_any_comparison() {
+    const TOLD: &str = "Without a run, and so in no comparison: tcp-bbr, quic.";
+    let scratch = Scratch::new("absent");
+    let mut records = small().records(1);
+    assert!(!scratch.report(&records).contains("Without a run"));
+    records.retain(|record| !["tcp-bbr", "quic"].contains(&record.cell.link.as_str()));
+    let page = scratch.report(&records);
+    assert!(page.find(TOLD).unwrap() < page.find("against the best other link").unwrap());
+}
+
+#[test]
 fn failures_and_void_runs_are_told_with_their_reason_and_void_ones_enter_no_figure() {
     let mut records = small().records(1);
     let quic = records.iter().position(|record| record.cell.link == "quic").unwrap();

@@ -17,6 +17,16 @@ const MOST_SENTENCES: usize = 4;
 
 /// The verdict over one scenario.
 pub(crate) fn verdict(grid: &Grid<'_>) -> Markup {
+    let unmeasured = grid.unmeasured_links();
+    html! {
+        @if !unmeasured.is_empty() {
+            p.warning { "Without a run, and so in no comparison: " (unmeasured.join(", ")) ". The run said why, or has not come to it." }
+        }
+        (won_and_lost(grid))
+    }
+}
+
+fn won_and_lost(grid: &Grid<'_>) -> Markup {
     let Some(us) = our_link(grid) else {
         return html! { p { "None of the links measured here is ours: there is nothing to be won or lost." } };
     };
@@ -70,7 +80,16 @@ pub(crate) fn in_one_line(grid: &Grid<'_>) -> String {
             count(Standing::Better)
         ),
     };
-    format!("{words}{}", failed_runs(grid))
+    format!("{words}{}{}", failed_runs(grid), without_a_run(grid))
+}
+
+/// "; without a run: tcp-bbr".
+fn without_a_run(grid: &Grid<'_>) -> String {
+    let names = grid.unmeasured_links();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!("; without a run: {}", names.join(", "))
 }
 
 /// "; failed runs: 2 of arq, 1 of quic".
