@@ -96,12 +96,15 @@ impl Pacer {
 
     /// Takes the tokens of what was sent.
     pub(crate) fn on_sent(&mut self, bytes: u64) {
-        self.debt += bytes.saturating_sub(self.tokens);
-        // Who only acknowledges must not be in debt for ever.
-        self.debt = self.debt.min(self.quantum);
+        self.owe(bytes.saturating_sub(self.tokens));
         self.tokens = self.tokens.saturating_sub(bytes);
         // It is spent once.
         self.late = self.late.min(self.tokens.saturating_sub(self.capacity));
+    }
+
+    /// What leaves in any case leaves the tokens to what waits, and is paid for as they accrue; not for ever.
+    pub(crate) fn owe(&mut self, bytes: u64) {
+        self.debt = (self.debt + bytes).min(self.quantum);
     }
 
     fn refill(&mut self, now: Instant, rate: u64, burst: u64, late: Duration) {
@@ -112,8 +115,10 @@ impl Pacer {
         self.late = self.late.max(late).min(MAX_LATE_BYTES.saturating_sub(self.capacity));
         let most = self.capacity + self.late;
         let earned = bytes_in(now.saturating_duration_since(self.refilled_at), rate);
-        let tokens = self.tokens.saturating_add(earned.saturating_sub(self.debt));
-        self.debt = self.debt.saturating_sub(earned);
+        // Where what does not wait takes the whole rate, what waits has a quarter all the same.
+        let paid = self.debt.min(earned - earned / 4);
+        let tokens = self.tokens.saturating_add(earned - paid);
+        self.debt -= paid;
         if tokens >= most {
             self.tokens = most;
             self.refilled_at = now;
@@ -239,6 +244,26 @@ mod tests {
         assert_eq!(sent_after(40 * ms, false, Some(0)), 10 + 40, "a time slice");
         assert_eq!(sent_after(40 * ms, true, Some(0)), 10, "a pause");
         assert_eq!(sent_after(40 * ms, false, None), 10, "no bursts are wanted");
+    }
+
+    // ARQ-CC-7
+    #[test]
+    fn who_waits_gets_a_quarter_beside_what_never_waits() {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let t0 = Instant::now();
+        let rate = 12_000;
+        let mut pacer = Pacer::new(1_200, t0);
+        let mut packets = 0_u64;
+        for tick in 1..=1_000 {
+            pacer.owe(200);
+            while pacer.delay_until(t0 + tick * Duration::from_millis(10), rate, None).is_none() {
+                pacer.on_sent(1_200);
+                packets += 1;
+            }
+        }
+        // Acknowledgements alone take 20,000 bytes a second of the 12,000.
+        let bytes = packets * 1_200;
+        assert!((20_000..=45_000).contains(&bytes), "{bytes} bytes in ten seconds");
     }
 
     // ARQ-CC-4, ARQ-CC-7

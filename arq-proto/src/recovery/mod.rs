@@ -63,7 +63,10 @@ pub(crate) struct Recovery {
     detector: LossDetector,
     pub(crate) loss: LossEstimator,
     pub(crate) controller: Box<dyn Controller>,
+    /// Lets out what the controller counts: what elicits an acknowledgement.
     pacer: Pacer,
+    /// Keeps all that leaves to the largest rate, if one is set.
+    cap: Option<Pacer>,
     granularity: Duration,
     window_packets: Option<u32>,
     max_rate: Option<u64>,
@@ -107,6 +110,7 @@ impl Recovery {
             loss: LossEstimator::default(),
             controller: congestion::build(config.congestion, mtu, max_rate),
             pacer: Pacer::new(mtu, now),
+            cap: max_rate.map(|_| Pacer::new(mtu, now)),
             granularity: config.timer_granularity,
             window_packets: config.window_packets,
             max_rate,
@@ -185,12 +189,15 @@ impl Recovery {
         let rate = self.pacing_rate();
         // Who sets a largest rate does not want bursts above it.
         let burst = self.max_rate.is_none().then(|| self.controller.burst());
-        self.pacer.delay_until(now, rate, burst)
+        let delay = self.pacer.delay_until(now, rate, burst);
+        let capped = self.max_rate.zip(self.cap.as_mut());
+        delay.max(capped.and_then(|(most, cap)| cap.delay_until(now, most, None)))
     }
 
     /// Nothing waits for the pacer.
     pub(crate) fn rest(&mut self) {
         self.pacer.rest();
+        self.cap.iter_mut().for_each(Pacer::rest);
     }
 
     /// Bytes per second.
@@ -217,9 +224,16 @@ impl Recovery {
         contents: Contents,
     ) {
         let number = self.next_number();
-        self.pacer.on_sent(u64::from(bytes));
+        let bytes_sent = u64::from(bytes);
+        self.cap.iter_mut().for_each(|cap| match eliciting {
+            true => cap.on_sent(bytes_sent),
+            false => cap.owe(bytes_sent),
+        });
         let app_limited = self.app_limited || self.is_capped();
         if eliciting {
+            // Acknowledgements are not paced (RFC 9002 §7.7), and nobody tells of their delivery: were they paid for, a
+            // controller would measure what they left over, and take that for the path's rate.
+            self.pacer.on_sent(bytes_sent);
             if self.ledger.in_flight_packets() == 0 {
                 self.listen_until = None;
             }
@@ -481,6 +495,7 @@ impl Recovery {
     pub(crate) fn set_mtu(&mut self, mtu: u16) {
         if std::mem::replace(&mut self.mtu, mtu) != mtu {
             self.pacer.set_mtu(mtu);
+            self.cap.iter_mut().for_each(|cap| cap.set_mtu(mtu));
             self.controller.on_mtu(mtu);
         }
     }

@@ -14,8 +14,8 @@ mod traps;
 
 use std::time::Duration;
 
-use arq_proto::{Config, ConfigBuilder, CongestionConfig};
-use arq_sim::{AppPlan, Bottleneck, Flow, Loss, Shared, WireConfig};
+use arq_proto::{Config, ConfigBuilder, CongestionConfig, EndpointConfig};
+use arq_sim::{AppPlan, Bottleneck, Flow, HostConfig, Loss, Shared, WireConfig, World};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
