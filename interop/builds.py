@@ -2,7 +2,7 @@
 """Where do the programs under test come from: the patched router, the examples, the Python package?
 
 The router is zenoh's own `zenohd` from crates.io, built with nothing but the patch that a user would write. Each step
-is quick when there is nothing to do. Everything lands where cargo builds, in `target/`.
+is quick when there is nothing to do. Everything lands in `target/`.
 """
 
 import hashlib
@@ -18,8 +18,7 @@ from nodes import CheckFailed
 
 ZENOH_VERSION = "1.10.2"
 REPOSITORY = Path(__file__).resolve().parent.parent
-# Where cargo builds; a path of one's own stays as it is when it is joined.
-TARGET = REPOSITORY / os.environ.get("CARGO_TARGET_DIR", "target")
+TARGET = REPOSITORY / "target"
 ZENOHD = TARGET / "interop" / "bin" / "zenohd"
 EXAMPLES = TARGET / "debug"
 PYTHON = TARGET / "interop-venv" / "bin" / "python"
