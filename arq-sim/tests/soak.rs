@@ -214,8 +214,8 @@ impl Soak {
             has_all(client, server) && has_all(server, client)
         };
         self.pair.run(60 * SEC, settled).expect("every reliable message arrives");
-        // Stragglers, and what best-effort lanes still wait for.
-        self.pair.world.run_for(5 * SEC).unwrap();
+        // Stragglers, and what best-effort lanes still wait for: a silent one for 15 s.
+        self.pair.world.run_for(20 * SEC).unwrap();
         let calm = Calm {
             at: self.pair.world.now(),
             memory_bytes: ALLOCATOR.current_usage(),

@@ -28,8 +28,9 @@ use crate::{
 };
 
 /// A best-effort lane that has brought nothing for so long, and for its hold time, will not complete
-/// what is incomplete: a message leaves its sender as one train.
-const ABANDON_AFTER: Duration = Duration::from_secs(1);
+/// what is incomplete. A message leaves its sender as one train, but a slow one where the rate is low or
+/// more urgent lanes have it: one packet of 1,200 bytes in so long is 640 bit/s.
+const ABANDON_AFTER: Duration = Duration::from_secs(15);
 
 /// What a packet brought of a message.
 #[derive(Debug, Clone, Copy)]

@@ -43,6 +43,17 @@ fn loses_what_the_wire_loses_and_never_repeats_it() {
     assert_eq!(pair.client_side().connection().stats().chunks_retransmitted, 0);
 }
 
+// ARQ-BEF-4
+#[test]
+fn arrives_however_slowly_it_leaves() {
+    let config = ConfigBuilder { max_rate_bps: Some(16_000), ..Config::builder() };
+    let flow = Flow::best_effort(4, 30_000, 1);
+    let mut pair = Pair::new(&Scenario::new(1).config(config).client_sends([flow]));
+    pair.run_to_connected(SEC).unwrap();
+    pair.world.run_for(60 * SEC).unwrap();
+    assert_eq!(delivered(&pair), 1);
+}
+
 // ARQ-BEF-2
 #[test]
 fn repairs_within_the_deadline() {
