@@ -105,8 +105,9 @@ pub(crate) struct RecvLane {
     held: u64,
     limit: u64,
     hold: Duration,
-    /// When complete messages began to wait for an incomplete one before them.
-    waiting_since: Option<Instant>,
+    /// Best effort: complete messages that wait for an incomplete one before them, and since when. Both rise: what
+    /// precedes a message that waits already leaves with it, and is left out.
+    waiting: VecDeque<(MessageSeq, Instant)>,
     /// Best effort: the last symbol that was kept.
     touched_at: Option<Instant>,
     /// Chunks that were computed from repair symbols.
@@ -136,7 +137,7 @@ impl RecvLane {
             held: 0,
             limit,
             hold: Duration::ZERO,
-            waiting_since: None,
+            waiting: VecDeque::new(),
             touched_at: None,
             recovered: 0,
         }
@@ -210,7 +211,12 @@ impl RecvLane {
             Some(recovered) => self.recovered += u64::from(recovered),
         }
         let is_complete = matches!(slot, Slot::Complete(_));
-        self.touched_at = (!self.reliable).then_some(now);
+        if !self.reliable {
+            self.touched_at = Some(now);
+            if is_complete && self.waiting.back().is_none_or(|(last, _)| *last < seq) {
+                self.waiting.push_back((seq, now));
+            }
+        }
         // With a hold time, what was given up to make room may have been waited for.
         if is_complete || !self.hold.is_zero() {
             self.release(now);
@@ -253,37 +259,16 @@ impl RecvLane {
         }
     }
 
-    /// Releases what is in order, or need not wait.
+    /// Releases what is in order, or has waited long enough.
     fn release(&mut self, now: Instant) {
-        self.release_complete();
-        if self.reliable {
-            return;
+        while let Some(&(seq, _)) =
+            self.waiting.front().filter(|(_, since)| *since + self.hold <= now)
+        {
+            self.skip_to(seq + 1);
         }
-        let first_complete = self.first_complete();
-        match first_complete {
-            None => self.waiting_since = None,
-            Some(seq) if self.hold.is_zero() => {
-                self.skip_to(seq);
-                self.release(now);
-            }
-            Some(_) => {
-                self.waiting_since.get_or_insert(now);
-            }
-        }
-    }
-
-    fn release_complete(&mut self) {
         while matches!(self.slots.front(), Some((seq, Slot::Complete(_))) if *seq == self.next) {
-            let Some((_, Slot::Complete(message))) = self.slots.pop_front() else { return };
-            self.next += 1;
-            self.waiting_since = None;
-            self.ready.push_back(message);
+            self.skip_to(self.next + 1);
         }
-    }
-
-    fn first_complete(&self) -> Option<MessageSeq> {
-        let mut complete = self.slots.iter().filter(|(_, slot)| matches!(slot, Slot::Complete(_)));
-        complete.next().map(|(seq, _)| *seq)
     }
 
     /// The first message of which nothing is there, nor of any behind it.
@@ -291,7 +276,7 @@ impl RecvLane {
         self.slots.back().map_or(self.next, |(seq, _)| seq + 1)
     }
 
-    /// Gives up every message below `seq` that is not complete.
+    /// Releases the complete messages below `seq`, and gives the others up.
     fn skip_to(&mut self, seq: MessageSeq) {
         while self.slots.front().is_some_and(|(first, _)| *first < seq) {
             match self.slots.pop_front() {
@@ -301,6 +286,9 @@ impl RecvLane {
             }
         }
         self.next = self.next.max(seq);
+        while self.waiting.front().is_some_and(|(first, _)| *first < self.next) {
+            self.waiting.pop_front();
+        }
     }
 
     /// The peer has given up everything below `below`. Tells whether a message became readable.
@@ -317,8 +305,8 @@ impl RecvLane {
     /// When the wait for an incomplete message ends: for the sake of those behind it, or because
     /// the lane has fallen silent.
     pub(crate) fn hold_deadline(&self) -> Option<Instant> {
-        if let Some(since) = self.waiting_since {
-            return Some(since + self.hold);
+        if let Some((_, since)) = self.waiting.front() {
+            return Some(*since + self.hold);
         }
         let touched_at = self.touched_at.filter(|_| !self.slots.is_empty())?;
         Some(touched_at + self.hold + ABANDON_AFTER)
@@ -330,15 +318,11 @@ impl RecvLane {
             return false;
         }
         let had_none = self.ready.is_empty();
-        self.waiting_since = None;
-        match self.first_complete() {
-            Some(seq) => {
-                self.skip_to(seq);
-                self.release(now);
-            }
+        if self.waiting.is_empty() {
             // Nothing waits behind them, and nothing more comes.
-            None => self.skip_to(self.end()),
+            self.skip_to(self.end());
         }
+        self.release(now);
         had_none && !self.ready.is_empty()
     }
 
@@ -350,7 +334,6 @@ impl RecvLane {
         }
         let had_none = self.ready.is_empty();
         self.skip_to(self.end());
-        self.waiting_since = None;
         had_none && !self.ready.is_empty()
     }
 
@@ -559,6 +542,25 @@ mod tests {
         on_chunk(&mut lane, t0 + 80 * MS, &whole(5, b"f")).unwrap();
         assert!(lane.on_forget(t0 + 81 * MS, 5) || !lane.ready.is_empty());
         assert_eq!(taken(&mut lane), ["d", "f"]);
+    }
+
+    /// Whatever is missing, no complete message waits longer than the hold time.
+    // ARQ-BEF-6
+    #[test]
+    fn every_message_has_a_hold_time_of_its_own() {
+        let (t0, mut lane) = (t0(), lane(Reliability::BestEffort));
+        lane.set_hold(50 * MS);
+        for (seq, at) in [(1, 0), (3, 10), (9, 10), (7, 20), (11, 30)] {
+            on_chunk(&mut lane, t0 + at * MS, &whole(seq, b"x")).unwrap();
+        }
+        let mut released = Vec::new();
+        while let Some(deadline) = lane.hold_deadline() {
+            assert!(!lane.on_hold_deadline(deadline - MS));
+            assert!(lane.on_hold_deadline(deadline));
+            released.push(((deadline - t0).as_millis(), taken(&mut lane).len()));
+        }
+        assert_eq!(released, [(50, 1), (60, 3), (80, 1)]);
+        assert_eq!(lane.held(), 0);
     }
 
     // ARQ-BEF-4
