@@ -106,9 +106,11 @@ pub struct Connection {
     pending_lanes: u16,
     scheduler: Scheduler,
     riders: Riders,
-    /// Credit for all reliable lanes that the peer granted, and what of it is used.
+    /// Credit for all reliable lanes that the peer granted, what of it is used, and what of that was for messages that
+    /// need not be kept any more.
     credit: u64,
     credit_used: u64,
+    credit_settled: u64,
 
     recv_lanes: Vec<RecvLane>,
     granted: Granted,
@@ -174,6 +176,7 @@ impl Connection {
             riders: Riders::default(),
             credit: 0,
             credit_used: 0,
+            credit_settled: 0,
             timers: Timers::default(),
             now,
             driven_at: now,

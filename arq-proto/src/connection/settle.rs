@@ -18,7 +18,8 @@ impl Connection {
         for content in outcome.acked.drain(..) {
             match content {
                 Content::Symbol { lane, seq, cut, symbol } => {
-                    self.send_lanes[lane.index()].on_acked(seq, cut, symbol);
+                    let settled = self.send_lanes[lane.index()].on_acked(seq, cut, symbol);
+                    self.credit_settled += settled;
                 }
                 Content::Close => self.drain(),
                 Content::MaxData | Content::MaxLaneData(_) => {}

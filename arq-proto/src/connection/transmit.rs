@@ -47,6 +47,10 @@ const CONTROL_BYTES: usize = 9;
 /// A packet with nothing but a path challenge or response, at most.
 pub(super) const PATH_PACKET_BYTES: u64 = (DataHeader::MAX_OVERHEAD + CONTROL_BYTES) as u64;
 
+/// A sender keeps so much of reliable messages for repair, or as much as its own connection window has, if it is
+/// more: whatever the peer grants. The default window, so that no peer with defaults is slower for it.
+const LEAST_KEPT_BYTES: u64 = 16 << 20;
+
 /// A packet under construction.
 pub(super) struct Draft {
     pub(super) start: usize,
@@ -232,7 +236,7 @@ impl Connection {
         loop {
             let waiting = self.waiting_lanes() & !done;
             let Some(id) = self.scheduler.pick(waiting) else { return };
-            let (credit, start) = (self.credit - self.credit_used, from[id.index()]);
+            let (credit, start) = (self.connection_credit(), from[id.index()]);
             let limits = self.chunk_limits_of_next(id, start, credit);
             let lane = &mut self.send_lanes[id.index()];
             let Some(next) = lane.next_symbol(start, limits, credit) else {
@@ -378,9 +382,15 @@ impl Connection {
         self.send_lanes.iter().any(|lane| lane.awaits_delivery())
     }
 
+    /// What messages that begin may cost. The peer's word alone would not bound what is kept for repair.
+    fn connection_credit(&self) -> u64 {
+        let own = u64::from(self.config.connection_window_bytes).max(LEAST_KEPT_BYTES);
+        self.credit.min(self.credit_settled + own).saturating_sub(self.credit_used)
+    }
+
     /// The lanes that have a chunk which credit allows, one bit each; the most urgent first.
     pub(super) fn waiting_lanes(&mut self) -> u16 {
-        let mut credit = self.credit - self.credit_used;
+        let mut credit = self.connection_credit();
         let mut waiting = 0;
         let mut candidates = self.pending_lanes;
         while candidates != 0 {

@@ -314,10 +314,15 @@ impl SendLane {
         (sent, cost)
     }
 
-    pub(crate) fn on_acked(&mut self, seq: MessageSeq, cut: u8, symbol: Symbol) {
-        if let Some(message) = self.message_mut(seq) {
-            message.on_acked(cut, symbol);
-            self.drop_settled();
+    /// A symbol arrived. Returns the connection's credit that was taken for what need not be kept any more.
+    pub(crate) fn on_acked(&mut self, seq: MessageSeq, cut: u8, symbol: Symbol) -> u64 {
+        let Some(message) = self.message_mut(seq) else { return 0 };
+        message.on_acked(cut, symbol);
+        let cost = self.drop_settled();
+        if self.is_reliable() {
+            cost
+        } else {
+            0
         }
     }
 
@@ -449,8 +454,9 @@ impl SendLane {
         self.forget_due = false;
     }
 
-    /// Messages leave from the front once nothing more is to be done for them.
-    fn drop_settled(&mut self) {
+    /// Messages leave from the front once nothing more is to be done for them. Returns what they cost.
+    fn drop_settled(&mut self) -> u64 {
+        let mut cost = 0;
         while let Some(front) = self.messages.front() {
             let settled = if self.is_reliable() || self.repair_for.is_some() {
                 front.is_delivered()
@@ -458,10 +464,12 @@ impl SendLane {
                 front.is_sent()
             };
             if !settled {
-                return;
+                break;
             }
+            cost += message_cost(front.len());
             self.pop_front();
         }
+        cost
     }
 
     fn pop_front(&mut self) -> Option<Message> {

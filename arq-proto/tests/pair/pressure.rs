@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use arq_proto::{config::MIN_WINDOW_BYTES, Config, ConfigBuilder, LaneId, Reliability};
+use arq_proto::{
+    config::MIN_WINDOW_BYTES, Config, ConfigBuilder, CongestionConfig, LaneId, Reliability,
+};
 use arq_sim::{lane, AppPlan, Bottleneck, Flow, Pair, Reading, Scenario, WireConfig};
 
 use crate::common::{lossy, MS, SEC};
@@ -41,6 +43,33 @@ fn a_reader_that_stops_stops_the_sender_and_loses_nothing() {
     let server = pair.accepted().unwrap();
     pair.world.with_conn(server, |_, _, app| app.set_reading(Reading::AtOnce));
     pair.run_to_delivery(60 * SEC).unwrap();
+}
+
+/// What the peer grants is its own word, and what it does not acknowledge is kept.
+// ARQ-FLW-5
+#[test]
+fn a_peer_that_grants_much_and_acknowledges_nothing_fills_no_memory() {
+    let granted = 128 << 20;
+    let generous = ConfigBuilder {
+        lane_window_bytes: granted,
+        connection_window_bytes: granted,
+        ..Config::builder()
+    };
+    let hasty = ConfigBuilder {
+        congestion: CongestionConfig::Constant { window_bytes: granted.into() },
+        ..Config::builder()
+    };
+    let mut pair = Pair::new(&Scenario::new(1).config(generous));
+    pair.run_to_connected(SEC).unwrap();
+    let flows = [3, 4].map(|priority| Flow::reliable(priority, 60_000, 1_000));
+    let (client, server) = (pair.client, pair.server);
+    let id = pair.world.connect(client, server, hasty.build().unwrap(), AppPlan::sends(flows));
+    pair.world.run_until(SEC, |world| world.conn(id).app.bytes_accepted() > 0).unwrap();
+    let black = WireConfig { blackouts: vec![Duration::ZERO..Duration::MAX], ..slow_path() };
+    pair.world.lay_wire(server, client, black);
+    pair.world.run_for(SEC).unwrap();
+    let kept = pair.world.conn(id).connection().stats().send_buffer_bytes;
+    assert!((16 << 20..18 << 20).contains(&kept), "{kept}");
 }
 
 #[test]
@@ -163,7 +192,7 @@ fn an_urgent_message_does_not_wait_for_bulk() {
     let beacon = || Flow::reliable(1, 300, 300).every(20 * MS);
     let config = ConfigBuilder {
         // Twice the bandwidth-delay product: the queue below belongs to the path, not to us.
-        congestion: arq_proto::CongestionConfig::Constant { window_bytes: 50_000 },
+        congestion: CongestionConfig::Constant { window_bytes: 50_000 },
         ..Config::builder()
     };
     let p99 = |flows: Vec<Flow>| {
