@@ -403,6 +403,8 @@ impl SendLane {
                 self.forget_due = true;
             }
         }
+        // What the peer has already need not wait for its own time.
+        self.drop_settled();
     }
 
     /// When the oldest best-effort message is to be given up.
@@ -509,5 +511,37 @@ impl SendLane {
     fn message_mut(&mut self, seq: MessageSeq) -> Option<&mut Message> {
         let offset = usize::try_from(seq.checked_sub(self.base)?).ok()?;
         self.messages.get_mut(offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// What the peer has already leaves with the message before it whose time is over.
+    // ARQ-BEF-3
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+    fn only_what_has_not_arrived_expires() {
+        let t0 = Instant::now();
+        let id = LaneId::new(4, Reliability::BestEffort).unwrap();
+        let limits = QueueLimits { bytes: 10_000, age: 100 * MS };
+        let mut lane = SendLane::new(id, limits, Some(100 * MS));
+        for at in [0, 50, 50] {
+            assert!(lane.push(t0 + at * MS, vec![1; 900].into()));
+            let chunks = ChunkLimits { new: 1_000, most: 1_000 };
+            let at = lane.next_symbol(0, chunks, 0).unwrap();
+            lane.on_sent(at, 0);
+        }
+        for seq in [1, 2] {
+            assert_eq!(lane.on_acked(seq, 0, Symbol::Source(0)), 0, "best effort takes no credit");
+        }
+        lane.expire(t0 + 99 * MS);
+        assert_eq!((lane.expired(), lane.buffered_bytes()), (0, 2_700));
+        lane.expire(t0 + 100 * MS);
+        assert_eq!((lane.expired(), lane.buffered_bytes()), (1, 0));
+        assert_eq!((lane.take_forget(), lane.expiry()), (Some(3), None));
     }
 }
