@@ -178,10 +178,14 @@ impl Recovery {
         if in_flight == 0 {
             return true;
         }
-        let most = self.window_packets.map_or(u64::MAX, u64::from);
         in_flight + bytes <= self.controller.window()
-            && self.ledger.in_flight_packets() < most
+            && !self.is_full()
             && self.probe_budget != Some(0)
+    }
+
+    /// Whether the window in packets is full.
+    fn is_full(&self) -> bool {
+        self.window_packets.is_some_and(|most| self.ledger.in_flight_packets() >= most.into())
     }
 
     /// When the pacer lets the next packet leave; `None` is now.

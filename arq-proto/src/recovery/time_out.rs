@@ -50,7 +50,7 @@ impl Recovery {
         let silence = sent_at.saturating_duration_since(self.heard_at);
         let interval = pto::interval(self.pto_base(), self.pto_count, flat, silence);
         // Once something has been silent, an answer is waited for: until then only a few packets may leave.
-        let nobody_waits = self.pto_count == 0 && self.ledger.only_asks();
+        let nobody_waits = self.pto_count == 0 && self.ledger.only_asks() && !self.is_full();
         let patience = if nobody_waits { pto::PATIENCE } else { Duration::ZERO };
         Some(sent_at + interval.max(patience)).max(self.listen_until)
     }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use arq_proto::{Config, ConfigBuilder, CongestionConfig, Scheme};
-use arq_sim::{Flow, Report, Scenario, WireConfig};
+use arq_sim::{Flow, Pair, Report, Scenario, WireConfig};
 
 use crate::common::{lossy, run, run_seeds, MS, SEC};
 
@@ -62,6 +62,28 @@ fn stop_and_wait_sends_one_packet_per_round_trip() {
     let report = run(&scenario);
     // At least 51 packets of at most 1,200 bytes, each answered before the next.
     assert!(report.transfer >= 50 * 20 * MS, "{:?}", report.transfer);
+}
+
+/// Nothing else may leave while a PING is under way: here its answer is waited for.
+// ARQ-PTO-9
+#[test]
+fn a_lost_keep_alive_holds_stop_and_wait_no_longer_than_a_lost_chunk() {
+    let wire = WireConfig::with_delay(MS);
+    let black = WireConfig { blackouts: vec![Duration::ZERO..Duration::MAX], ..wire.clone() };
+    let config = Config::builder().scheme(Scheme::StopAndWait);
+    let mut pair = Pair::new(&Scenario::new(1).wire(wire.clone()).config(config));
+    pair.run_to_connected(SEC).unwrap();
+    pair.world.run_for(SEC / 10).unwrap();
+    let (client, server, id) = (pair.client, pair.server, pair.conn);
+    pair.world.lay_wire(client, server, black);
+    let asks = |pair: &Pair| pair.client_side().connection().stats().in_flight_bytes > 0;
+    pair.run(10 * SEC, asks).unwrap();
+    pair.world.lay_wire(client, server, wire);
+    let flow = Flow::reliable(5, 100, 1);
+    pair.world.with_conn(id, |clock, _, app| app.add_flow(clock.offset(), flow.clone()));
+    pair.world.run_for(SEC).unwrap();
+    let latencies = &pair.server_side().app.inbox(flow.lane).latencies;
+    assert!(latencies[0] < 60 * MS, "{latencies:?}");
 }
 
 #[test]
