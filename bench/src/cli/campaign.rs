@@ -136,7 +136,12 @@ impl Campaign {
         };
         match measure(network, &job, &|progress| display.progress(progress)) {
             Ok(mut measurement) => {
-                add_bounds(&mut measurement, setting, &network.packet_log()?);
+                let log = match network.packet_log() {
+                    // Without a log there is no genie.
+                    Err(EmulatorError::NotWithNetem(_)) => PacketLog::default(),
+                    log => log?,
+                };
+                add_bounds(&mut measurement, setting, &log);
                 Ok(Outcome::Measured(Box::new(measurement)))
             }
             Err(error) if error.blames_link() => {
