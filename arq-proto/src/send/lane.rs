@@ -402,9 +402,9 @@ impl SendLane {
                 self.unsent_bytes -= message.unsent_bytes();
                 self.forget_due = true;
             }
+            // What the peer has already does not wait for its own time.
+            self.drop_settled();
         }
-        // What the peer has already need not wait for its own time.
-        self.drop_settled();
     }
 
     /// When the oldest best-effort message is to be given up.
@@ -529,7 +529,7 @@ mod tests {
         let id = LaneId::new(4, Reliability::BestEffort).unwrap();
         let limits = QueueLimits { bytes: 10_000, age: 100 * MS };
         let mut lane = SendLane::new(id, limits, Some(100 * MS));
-        for at in [0, 50, 50] {
+        for at in [0, 0, 50] {
             assert!(lane.push(t0 + at * MS, vec![1; 900].into()));
             let chunks = ChunkLimits { new: 1_000, most: 1_000 };
             let at = lane.next_symbol(0, chunks, 0).unwrap();

@@ -45,7 +45,7 @@ fn loses_what_the_wire_loses_and_never_repeats_it() {
 
 // ARQ-BEF-4
 #[test]
-fn arrives_however_slowly_it_leaves() {
+fn arrives_at_a_low_rate() {
     let config = ConfigBuilder { max_rate_bps: Some(16_000), ..Config::builder() };
     let flow = Flow::best_effort(4, 30_000, 1);
     let mut pair = Pair::new(&Scenario::new(1).config(config).client_sends([flow]));
