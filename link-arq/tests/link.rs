@@ -215,17 +215,23 @@ async fn closing_one_link_of_a_pair_leaves_the_other() {
     timeout(HANG, far_companion.read(&mut buffer, None)).await.unwrap().expect_err("it ended");
 }
 
-/// zenoh's last word on a session.
+/// zenoh's last word on a session, alone and behind a frame of data.
 const CLOSE: [u8; 2] = [0x03, 0];
+const CLOSE_BEHIND_DATA: [u8; 4] = [0x25, 0x07, 0x03, 0];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_word_is_read_after_everything_else() {
+    last_word_is_read_after_everything_else(&CLOSE).await;
+    last_word_is_read_after_everything_else(&CLOSE_BEHIND_DATA).await;
+}
+
+async fn last_word_is_read_after_everything_else(last_word: &'static [u8]) {
     let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "#linger_ms=20000").await;
     let ((near, near_companion), (far, far_companion)) = (both(&near), both(&far));
     let goodbyes = [far.clone(), far_companion.clone()].map(|link| {
         tokio::spawn(async move {
             let read = link.read(&mut [0; 100], Some(Priority::Background)).await;
-            assert_eq!(read.unwrap(), CLOSE.len());
+            assert_eq!(read.unwrap(), last_word.len());
         })
     });
     let publisher = tokio::spawn(async move {
@@ -233,7 +239,7 @@ async fn the_last_word_is_read_after_everything_else() {
             near.write_all(&vec![number; 50_000], Some(Priority::Data)).await.unwrap();
         }
         for link in [&near, &near_companion] {
-            link.write_all(&CLOSE, Some(Priority::Background)).await.unwrap();
+            link.write_all(last_word, Some(Priority::Background)).await.unwrap();
         }
         tokio::join!(near.close(), near_companion.close())
     });
