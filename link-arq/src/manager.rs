@@ -10,6 +10,7 @@ use std::{
 
 use arq_proto::{Config, EndpointConfig};
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use tokio::{
     runtime::{Handle, Runtime},
     task::JoinSet,
@@ -23,7 +24,7 @@ use zenoh_protocol::core::{endpoint::Address, EndPoint, Locator, Priority};
 use zenoh_result::{bail, zerror, ZResult};
 
 use crate::{
-    config::LinkConfig,
+    config::{ConfigError, LinkConfig},
     driver::{ArqConnection, ArqEndpoint},
     link, metrics, socket, terms, ARQ_LOCATOR_PREFIX,
 };
@@ -95,7 +96,10 @@ async fn unicast_addresses(endpoint: &EndPoint) -> ZResult<Vec<SocketAddr>> {
 impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
     async fn new_link(&self, endpoint: EndPoint) -> ZResult<LinkUnicast> {
         let failed = |error| zerror!("cannot connect to {endpoint}: {error}");
-        let config = LinkConfig::parse(&endpoint).map_err(|error| failed(error.to_string()))?;
+        let config = LinkConfig::parse(&endpoint).map_err(|error| {
+            warn_of(&endpoint, &error);
+            failed(error.to_string())
+        })?;
         metrics::switch_on(&config).map_err(|error| failed(error.to_string()))?;
         let config = Arc::new(config);
         let addresses = unicast_addresses(&endpoint).await;
@@ -162,6 +166,17 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
 
     async fn get_locators_noloopback(&self) -> Vec<Locator> {
         self.listeners.get_locators_noloopback()
+    }
+}
+
+/// zenoh dials an endpoint again and again, and says why in vain at level debug alone: of one that can never work a
+/// person should hear. Once, until it is another one's turn.
+fn warn_of(endpoint: &EndPoint, error: &ConfigError) {
+    static LAST: Mutex<String> = Mutex::new(String::new());
+    let mut last = LAST.lock();
+    if *last != endpoint.as_str() {
+        tracing::warn!("cannot connect to {endpoint}: {error}");
+        endpoint.as_str().clone_into(&mut last);
     }
 }
 
