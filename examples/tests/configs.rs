@@ -143,6 +143,14 @@ fn routers_join_nodes_that_know_only_tcp() {
     assert_eq!(to(&robot, &site), ["arq"]);
 }
 
+/// zenoh compares the endpoint of a link that is lost with those of the file.
+#[test]
+fn one_of_two_links_is_dialled_again() {
+    for endpoint in endpoints(&load("multilink-robot"), "connect", "peer") {
+        assert_eq!(endpoint, endpoint.to_locator().to_endpoint(), "with a key it is not");
+    }
+}
+
 #[test]
 fn two_links_share_a_session_by_priority() {
     let router = Node::of("multilink-router").open();
