@@ -4,6 +4,7 @@
 //! At Ctrl-C or a termination, after its `--duration`, or when whoever started it closes its standard input.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -61,6 +62,22 @@ impl Stop {
             });
         }
         Ok(stop)
+    }
+
+    /// Opens what may take for ever: a stop meanwhile ends the program.
+    pub fn while_opening<T>(&self, open: impl FnOnce() -> T) -> T {
+        let (stop, is_open) = (self.clone(), Arc::new(AtomicBool::new(false)));
+        let opened = Arc::clone(&is_open);
+        std::thread::spawn(move || {
+            while !stop.wait_for(Duration::from_secs(3_600)) {}
+            if !is_open.load(Ordering::Acquire) {
+                eprintln!("Ended before a session was open.");
+                std::process::exit(0);
+            }
+        });
+        let result = open();
+        opened.store(true, Ordering::Release);
+        result
     }
 
     /// Ends everything that waits.

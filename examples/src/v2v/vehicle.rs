@@ -49,7 +49,7 @@ pub fn run(args: &VehicleArgs) -> zenoh::Result<()> {
     args.vehicle.iter().try_for_each(|vehicle| check_vehicle(*vehicle, &args.world))?;
     let stop = Stop::listen(&args.stop)?;
     let world = World::new(args.world);
-    let session = args.common.open_silently()?;
+    let session = stop.while_opening(|| args.common.open_silently())?;
     let heard = Arc::new(AtomicU64::new(0));
     let counting = Arc::clone(&heard);
     let count = move |_: Sample| {

@@ -98,6 +98,12 @@ fn a_program_ends_after_its_duration_and_with_standard_input() {
     let timed = [&alone[..], &["--duration", "0.5"]].concat();
     assert_eq!(output(V2V_VEHICLE, &timed).0, Some(0));
     assert_eq!(output(V2V_MONITOR, &timed).0, Some(0));
+    // Also where a client waits for its router.
+    let nowhere = format!("arq/{}", free_port());
+    let waits = ["-m", "client", "--cfg", "connect/timeout_ms:-1", "-e", &nowhere];
+    let (code, _, complained) = output(V2V_VEHICLE, &[&timed[..], &waits].concat());
+    assert_eq!(code, Some(0), "{complained}");
+    assert!(complained.contains("before a session was open"), "{complained}");
     // `output` gives no standard input.
     assert_eq!(output(V2V_VEHICLE, &[&alone[..], &["--with-stdin"]].concat()).0, Some(0));
 }

@@ -20,7 +20,7 @@ const SETTLING: Duration = Duration::from_secs(5);
 /// Hazards in a report's list.
 const LISTED: usize = 6;
 /// The clocks of two vehicles differ by less. A message from further ahead would count as the newest for ever.
-const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
+pub(super) const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
 
 /// All that a monitor remembers.
 #[derive(Debug)]

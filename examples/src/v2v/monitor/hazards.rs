@@ -3,11 +3,12 @@
 //!
 //! The world knows every hazard, so that those which never arrive count, too.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::book::CLOCKS_DIFFER;
 use crate::v2v::clock::milliseconds;
 use crate::v2v::radio::RANGE_M;
 use crate::v2v::world::{Cause, Hazard, World};
@@ -49,13 +50,16 @@ pub struct HazardBook {
     own: u32,
     seen_to: Duration,
     recent: VecDeque<HazardEntry>,
+    /// Heard before they were met, by this clock: when that will be, vehicle, number.
+    early: BTreeSet<(Duration, u32, u64)>,
     total: HazardCount,
 }
 
 impl HazardBook {
     /// Hazards count from now on.
     pub fn new(own: u32, began: Duration) -> Self {
-        Self { own, seen_to: began, recent: VecDeque::new(), total: HazardCount::default() }
+        let (recent, early) = (VecDeque::new(), BTreeSet::new());
+        Self { own, seen_to: began, recent, early, total: HazardCount::default() }
     }
 
     /// A hazard has come; one from out of range, from before the beginning, or of nobody is ignored.
@@ -71,6 +75,11 @@ impl HazardBook {
             entry.took_ms = Some(took_ms);
             self.total.heard += 1;
             self.total.slowest_ms = self.total.slowest_ms.max(took_ms);
+        } else if vehicle < world.vehicles() && vehicle != self.own {
+            // The clock of its vehicle is ahead.
+            let soon = world.hazards(vehicle, arrived..arrived + CLOCKS_DIFFER);
+            let of_it = soon.into_iter().filter(|hazard| hazard.number == number);
+            self.early.extend(of_it.map(|hazard| (hazard.at, vehicle, number)));
         }
     }
 
@@ -88,13 +97,18 @@ impl HazardBook {
             .collect();
         told.sort_by_key(|(_, hazard)| hazard.at);
         self.total.told += told.len() as u64;
-        self.recent.extend(told.into_iter().map(|(vehicle, hazard)| HazardEntry {
-            vehicle,
-            number: hazard.number,
-            cause: hazard.cause,
-            at_ms: milliseconds(hazard.at),
-            took_ms: None,
-        }));
+        for (vehicle, hazard) in told {
+            let was_early = self.early.remove(&(hazard.at, vehicle, hazard.number));
+            self.total.heard += u64::from(was_early);
+            self.recent.push_back(HazardEntry {
+                vehicle,
+                number: hazard.number,
+                cause: hazard.cause,
+                at_ms: milliseconds(hazard.at),
+                took_ms: was_early.then_some(0.0),
+            });
+        }
+        self.early.retain(|(at, ..)| *at >= now);
         self.seen_to = now;
         let begin_ms = milliseconds(now.saturating_sub(HAZARD_WINDOW));
         while self.recent.front().is_some_and(|entry| entry.at_ms < begin_ms) {
@@ -176,6 +190,23 @@ mod tests {
         let told = book.total().told;
         // One in twenty seconds each.
         assert!((1..=4 * 19).contains(&told), "{told}");
+    }
+
+    #[test]
+    fn one_from_a_vehicle_whose_clock_is_ahead_is_heard() {
+        let world = World::new(WorldArgs { seed: 2, vehicles: 20 });
+        let (vehicle, hazard) = first_in_range(&world);
+        let mut book = HazardBook::new(0, NOW);
+        for _ in 0..2 {
+            book.hear(&world, vehicle, hazard.number, hazard.at - Duration::from_millis(5));
+        }
+        book.hear(&world, vehicle, hazard.number + 9, hazard.at - Duration::from_millis(5));
+        assert_eq!((book.total().told, book.total().heard), (0, 0), "not yet");
+        book.look(&world, hazard.at + TELLING);
+        book.hear(&world, vehicle, hazard.number, hazard.at + TELLING);
+        assert_eq!((book.total().told, book.total().heard), (1, 1));
+        assert_eq!(book.recent().next().and_then(|entry| entry.took_ms), Some(0.0));
+        assert!(book.early.is_empty());
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub fn run(args: &MonitorArgs) -> zenoh::Result<()> {
     check_vehicle(args.vehicle, &args.world)?;
     let stop = Stop::listen(&args.stop)?;
     let world = World::new(args.world);
-    let session = args.common.open_silently()?;
+    let session = stop.while_opening(|| args.common.open_silently())?;
     let link = args.link.clone().unwrap_or_else(|| first_endpoint(&args.common));
     let book = Arc::new(Mutex::new(Book::new(world.clone(), args.vehicle, link, clock::now())));
     listen(&session, &book)?;
