@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! Which arguments do all examples share, and how do they become a zenoh session?
 //!
-//! The flags are those of zenoh's own examples, so that a command line which works there works here, and with
-//! `arq/` locators besides.
+//! The flags are those of zenoh's own examples but `--enable-shm`, so that a command line which works there works here,
+//! and with `arq/` locators besides.
 
 pub mod v2v;
 
@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use serde_json::Value;
 use zenoh::{Config, Session, Wait};
 use zenoh_config::EndPoint;
 use zenoh_link::LinkKind;
@@ -98,10 +99,7 @@ impl CommonArgs {
         if let Some(mode) = self.mode.and_then(|mode| mode.to_possible_value()) {
             config.insert_json5("mode", &json(mode.get_name())?)?;
         }
-        for (key, endpoints) in
-            [("connect/endpoints", &self.connect), ("listen/endpoints", &self.listen)]
-        {
-            endpoints.iter().try_for_each(|endpoint| check_endpoint(endpoint))?;
+        for (key, endpoints) in [(CONNECT, &self.connect), (LISTEN, &self.listen)] {
             if !endpoints.is_empty() {
                 config.insert_json5(key, &json(endpoints)?)?;
             }
@@ -112,6 +110,9 @@ impl CommonArgs {
         for (key, value) in &self.cfg {
             let inserted = config.insert_json5(key, value);
             inserted.map_err(|e| format!("--cfg {key}:{value}: {e}"))?;
+        }
+        for key in [CONNECT, LISTEN] {
+            endpoints(&config, key)?.iter().try_for_each(|endpoint| check_endpoint(endpoint))?;
         }
         Ok(config)
     }
@@ -125,8 +126,10 @@ impl CommonArgs {
     /// The same for a program whose standard output others read. Where nobody answers, somebody is told on standard
     /// error: zenoh tries again and again without a word.
     pub fn open_silently(&self) -> zenoh::Result<Session> {
-        let opened = zenoh::open(self.config()?).wait();
-        if self.connect.is_empty() {
+        let config = self.config()?;
+        let connects = !endpoints(&config, CONNECT)?.is_empty();
+        let opened = zenoh::open(config).wait();
+        if !connects {
             return opened;
         }
         let session = opened.map_err(|e| format!("{e}\n{NOBODY_THERE}"))?;
@@ -142,10 +145,13 @@ impl CommonArgs {
     }
 }
 
+const CONNECT: &str = "connect/endpoints";
+const LISTEN: &str = "listen/endpoints";
+
 /// After so long without a connection a person may want to know.
 const LONELY: Duration = Duration::from_secs(5);
 const NOBODY_THERE: &str =
-    "Is a router or a peer listening where -e points to (zenohd -l, v2v_monitor -l), and no firewall between?";
+    "Is a router or a peer listening where -e or the file points to (zenohd -l, v2v_monitor -l), and no firewall between?";
 
 /// Runs a program: logs as zenoh does, and ends with the error's own words and exit code 1.
 pub fn run(program: impl FnOnce() -> zenoh::Result<()>) -> ExitCode {
@@ -178,6 +184,27 @@ pub fn payload_size(text: &str) -> Result<usize, String> {
 /// A payload of `size` bytes, the digits 0 to 9 over and over.
 pub fn payload(size: usize) -> Vec<u8> {
     (0..=9_u8).cycle().take(size).collect()
+}
+
+/// The endpoints under a key that hold in the configuration's mode.
+fn endpoints(config: &Config, key: &str) -> zenoh::Result<Vec<String>> {
+    let value = |key| -> zenoh::Result<Value> { Ok(serde_json::from_str(&config.get_json(key)?)?) };
+    let (endpoints, mode) = (value(key)?, value("mode")?);
+    // By mode, or the same for all.
+    let of_mode = endpoints.get(mode.as_str().unwrap_or("peer"));
+    let mut found = Vec::new();
+    collect(if endpoints.is_object() { of_mode } else { Some(&endpoints) }, &mut found);
+    Ok(found)
+}
+
+/// The strings of a list, in which several may be one entry with a strategy.
+fn collect(endpoints: Option<&Value>, found: &mut Vec<String>) {
+    match endpoints {
+        Some(Value::String(endpoint)) => found.push(endpoint.clone()),
+        Some(Value::Array(list)) => list.iter().for_each(|entry| collect(Some(entry), found)),
+        Some(Value::Object(entry)) => collect(entry.get("locators"), found),
+        _ => {}
+    }
 }
 
 fn check_endpoint(text: &str) -> zenoh::Result<()> {
@@ -246,6 +273,9 @@ mod tests {
             ("z_x -e arp/127.0.0.1:7447", "arp/127.0.0.1:7447"),
             ("z_x -e arq/127.0.0.1:7447#colour=red", "colour"),
             ("z_x -l nonsense", "nonsense"),
+            (r#"z_x --cfg connect/endpoints:["arq/[::1]:7447#presett=wifi"]"#, "presett"),
+            (r#"z_x -m client --cfg connect/endpoints:{client:["arq/[::1]:1#a=b"]}"#, "`a`"),
+            (r#"z_x --cfg listen/endpoints:[{strategy:"allOf",locators:["arp/[::1]:1"]}]"#, "arp"),
             ("z_x --cfg transport/link/tx/leash:1", "transport/link/tx/leash"),
             ("z_x --cfg lease", "KEY:VALUE"),
             ("z_x -c /nowhere/zenoh.json5", "/nowhere/zenoh.json5"),

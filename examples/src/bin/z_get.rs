@@ -21,7 +21,7 @@ struct Arguments {
     #[arg(short, long)]
     payload: Option<String>,
     /// Who is to answer.
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_enum, default_value_t, ignore_case = true)]
     target: Target,
     /// How long to wait for replies, in milliseconds.
     #[arg(short = 'o', long, default_value = "10000")]
@@ -35,10 +35,12 @@ struct Arguments {
 enum Target {
     /// The best placed one.
     #[default]
+    #[value(alias = "BEST_MATCHING")]
     BestMatching,
     /// Every one.
     All,
     /// Those that say that they are complete.
+    #[value(alias = "ALL_COMPLETE")]
     AllComplete,
 }
 

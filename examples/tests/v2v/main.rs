@@ -115,7 +115,7 @@ fn a_program_that_is_alone_says_so() {
     for program in [V2V_VEHICLE, V2V_MONITOR] {
         let (code, _, complained) = output(program, &alone);
         assert_eq!(code, Some(0));
-        let hint = "Nobody is connected yet. Is a router or a peer listening where -e points to";
+        let hint = "Nobody is connected yet. Is a router or a peer listening where -e or the file points to";
         assert!(complained.contains(hint), "{program}: {complained}");
     }
 }
