@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+const LIMIT: u64 = 10_000;
+
+#[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+fn t0() -> Instant {
+    Instant::now()
+}
+
+fn lane(reliability: Reliability) -> RecvLane {
+    RecvLane::new(LaneId::new(3, reliability).unwrap(), LIMIT)
+}
+
+fn on_chunk(
+    lane: &mut RecvLane,
+    now: Instant,
+    chunk: &ChunkFrame<'_>,
+) -> Result<Received, Violation> {
+    let mut spare = Spare::default();
+    spare.on_packet(1_200);
+    lane.on_symbol(now, Symbol::Source(chunk), &mut spare)
+}
+
+fn whole(seq: MessageSeq, data: &'static [u8]) -> ChunkFrame<'static> {
+    piece(seq, data, data.len(), 0)
+}
+
+fn piece(
+    seq: u64,
+    message: &'static [u8],
+    chunk_bytes: usize,
+    index: usize,
+) -> ChunkFrame<'static> {
+    let start = index * chunk_bytes;
+    ChunkFrame {
+        lane: LaneId::new(3, Reliability::Reliable).unwrap(),
+        seq,
+        message_bytes: message.len(),
+        chunk_bytes,
+        index,
+        data: &message[start..message.len().min(start + chunk_bytes)],
+    }
+}
+
+fn taken(lane: &mut RecvLane) -> Vec<Bytes> {
+    std::iter::from_fn(|| lane.pop().map(|(message, _)| message)).collect()
+}
+
+static LONG: [u8; 3_000] = [9; 3_000];
+
+// ARQ-LAN-3
+#[test]
+fn a_reliable_lane_waits_for_the_hole() {
+    let (t0, mut lane) = (t0(), lane(Reliability::Reliable));
+    assert_eq!(on_chunk(&mut lane, t0, &whole(1, b"b")), Ok(Received::Stored));
+    assert_eq!(on_chunk(&mut lane, t0, &whole(1, b"b")), Ok(Received::Duplicate));
+    assert_eq!(on_chunk(&mut lane, t0, &whole(0, b"a")), Ok(Received::Readable));
+    assert_eq!(taken(&mut lane), ["a", "b"]);
+    assert_eq!(on_chunk(&mut lane, t0, &whole(0, b"a")), Ok(Received::Duplicate));
+    assert_eq!(lane.held(), 0);
+}
+
+// ARQ-FLW-2, ARQ-MSG-5
+#[test]
+fn a_reliable_lane_enforces_its_bounds() {
+    let (t0, mut lane) = (t0(), lane(Reliability::Reliable));
+    for seq in 0..3 {
+        assert_eq!(on_chunk(&mut lane, t0, &piece(seq, &LONG, 1_000, 1)), Ok(Received::Stored));
+    }
+    assert_eq!(on_chunk(&mut lane, t0, &piece(3, &LONG, 1_000, 1)), Err(Violation::Credit));
+    assert_eq!(
+        on_chunk(&mut lane, t0, &whole(LANE_MESSAGE_WINDOW, b"far")),
+        Err(Violation::MessageWindow)
+    );
+}
+
+// ARQ-BEF-1, ARQ-BEF-4, ARQ-BEF-5
+#[test]
+fn best_effort_never_goes_back_and_prefers_the_new() {
+    let (t0, mut lane) = (t0(), lane(Reliability::BestEffort));
+    assert_eq!(on_chunk(&mut lane, t0, &whole(5, b"f")), Ok(Received::Readable));
+    assert_eq!(on_chunk(&mut lane, t0, &whole(3, b"d")), Ok(Received::Duplicate));
+    // Partial messages that would fill the memory give way to newer ones.
+    for seq in 6..20 {
+        assert_eq!(on_chunk(&mut lane, t0, &piece(seq, &LONG, 1_000, 0)), Ok(Received::Stored));
+        assert!(lane.held() <= LIMIT);
+    }
+    assert_eq!(on_chunk(&mut lane, t0, &whole(1 << 40, b"z")), Ok(Received::Stored));
+    assert_eq!(taken(&mut lane), ["f", "z"]);
+    assert_eq!(lane.held(), 0);
+}
+
+// ARQ-ERR-3
+#[test]
+fn numbers_that_are_left_out_take_no_room() {
+    let (t0, mut lane) = (t0(), lane(Reliability::BestEffort));
+    lane.set_hold(50 * MS);
+    for seq in (1..=100).map(|n| n * (LANE_MESSAGE_WINDOW - 1)) {
+        on_chunk(&mut lane, t0, &whole(seq, b"x")).unwrap();
+        assert!(lane.slots.len() <= 2, "{}", lane.slots.len());
+    }
+    assert!(lane.slots.capacity() < 16, "{}", lane.slots.capacity());
+}
+
+// ARQ-ERR-3
+#[test]
+fn a_packet_opens_only_so_many_best_effort_messages() {
+    let mut spare = Spare::default();
+    let (t0, id) = (t0(), LaneId::new(3, Reliability::BestEffort).unwrap());
+    let mut lane = RecvLane::new(id, 1 << 20);
+    let mut opened = |spare: &mut Spare, seqs: std::ops::Range<u64>| {
+        let received = seqs.map(|seq| {
+            lane.on_symbol(t0, Symbol::Source(&piece(seq, &LONG, 1_000, 2)), spare).unwrap()
+        });
+        received.filter(|received| *received == Received::Stored).count()
+    };
+    spare.on_packet(1_200);
+    assert_eq!(opened(&mut spare, 0..100), 18);
+    spare.on_packet(65_507);
+    assert_eq!(opened(&mut spare, 100..300), 143);
+}
+
+// ARQ-BEF-3, ARQ-BEF-6
+#[test]
+fn a_hold_time_lets_a_repair_arrive() {
+    let (t0, mut lane) = (t0(), lane(Reliability::BestEffort));
+    lane.set_hold(50 * MS);
+    assert_eq!(on_chunk(&mut lane, t0, &whole(1, b"b")), Ok(Received::Stored));
+    assert_eq!(lane.hold_deadline(), Some(t0 + 50 * MS));
+    assert_eq!(on_chunk(&mut lane, t0 + 20 * MS, &whole(0, b"a")), Ok(Received::Readable));
+    assert_eq!(taken(&mut lane), ["a", "b"]);
+    on_chunk(&mut lane, t0 + 20 * MS, &whole(3, b"d")).unwrap();
+    assert!(!lane.on_hold_deadline(t0 + 69 * MS));
+    assert!(lane.on_hold_deadline(t0 + 70 * MS));
+    on_chunk(&mut lane, t0 + 80 * MS, &whole(5, b"f")).unwrap();
+    assert!(lane.on_forget(t0 + 81 * MS, 5) || !lane.ready.is_empty());
+    assert_eq!(taken(&mut lane), ["d", "f"]);
+}
+
+/// Whatever is missing, no complete message waits longer than the hold time.
+// ARQ-BEF-6
+#[test]
+fn every_message_has_a_hold_time_of_its_own() {
+    let (t0, mut lane) = (t0(), lane(Reliability::BestEffort));
+    lane.set_hold(50 * MS);
+    for (seq, at) in [(1, 0), (3, 10), (9, 10), (7, 20), (11, 30)] {
+        on_chunk(&mut lane, t0 + at * MS, &whole(seq, b"x")).unwrap();
+    }
+    let mut released = Vec::new();
+    while let Some(deadline) = lane.hold_deadline() {
+        assert!(!lane.on_hold_deadline(deadline - MS));
+        assert!(lane.on_hold_deadline(deadline));
+        released.push(((deadline - t0).as_millis(), taken(&mut lane).len()));
+    }
+    assert_eq!(released, [(50, 1), (60, 3), (80, 1)]);
+    assert_eq!(lane.held(), 0);
+}
+
+/// Behind a hole and a message that waits for it lie incomplete ones; the memory is full.
+// ARQ-BEF-4
+#[test]
+fn what_gives_way_takes_along_what_waits_for_it() {
+    let (t0, mut lane) = (t0(), lane(Reliability::BestEffort));
+    lane.set_hold(500 * MS);
+    on_chunk(&mut lane, t0, &whole(2, b"c")).unwrap();
+    for seq in 3..6 {
+        on_chunk(&mut lane, t0, &piece(seq, &LONG, 1_000, 0)).unwrap();
+    }
+    assert_eq!(on_chunk(&mut lane, t0, &piece(6, &LONG, 1_000, 0)), Ok(Received::Readable));
+    assert_eq!(taken(&mut lane), ["c"]);
+    assert!(lane.held() <= LIMIT && lane.next == 4, "{lane:?}");
+}
+
+// ARQ-BEF-4
+#[test]
+fn incomplete_messages_of_a_silent_lane_are_given_up() {
+    for hold in [Duration::ZERO, 500 * MS] {
+        let (t0, mut lane) = (t0(), lane(Reliability::BestEffort));
+        lane.set_hold(hold);
+        on_chunk(&mut lane, t0, &piece(0, &LONG, 1_000, 0)).unwrap();
+        on_chunk(&mut lane, t0 + 900 * MS, &piece(0, &LONG, 1_000, 1)).unwrap();
+        let end = t0 + 900 * MS + hold + ABANDON_AFTER;
+        assert_eq!(lane.hold_deadline(), Some(end));
+        assert!(!lane.on_hold_deadline(end - MS) && lane.held() > 2_000);
+        assert!(!lane.on_hold_deadline(end), "there is nothing to read");
+        assert_eq!((lane.held(), lane.hold_deadline()), (0, None));
+        assert_eq!(on_chunk(&mut lane, end, &whole(1, b"b")), Ok(Received::Readable));
+    }
+    let (t0, mut reliable) = (t0(), lane(Reliability::Reliable));
+    on_chunk(&mut reliable, t0, &piece(0, &LONG, 1_000, 0)).unwrap();
+    assert_eq!(reliable.hold_deadline(), None);
+}
+
+// ARQ-GBN-1
+#[test]
+fn go_back_n_takes_only_the_next_chunk() {
+    let (t0, mut lane) = (t0(), lane(Reliability::Reliable));
+    assert!(!lane.is_in_order(&piece(0, &LONG, 1_000, 1)));
+    assert!(lane.is_in_order(&piece(0, &LONG, 1_000, 0)));
+    on_chunk(&mut lane, t0, &piece(0, &LONG, 1_000, 0)).unwrap();
+    assert!(lane.is_in_order(&piece(0, &LONG, 1_000, 1)));
+    assert!(!lane.is_in_order(&piece(0, &LONG, 1_000, 2)));
+    assert!(!lane.is_in_order(&whole(1, b"x")));
+}
