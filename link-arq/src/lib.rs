@@ -36,6 +36,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batch;
 pub mod config;
 pub mod driver;
 mod link;

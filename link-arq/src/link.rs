@@ -23,19 +23,17 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use zenoh_buffers::reader::{DidntRead, HasReader, Reader};
-use zenoh_codec::{RCodec, Zenoh080};
 use zenoh_link_commons::{
     get_ip_interface_names, LinkAuthId, LinkUnicast, LinkUnicastTrait, NewLink,
 };
 use zenoh_protocol::{
-    common::imsg,
     core::{Locator, Metadata, Priority, Reliability},
-    transport::{id, BatchSize, TransportBody, TransportMessage},
+    transport::BatchSize,
 };
 use zenoh_result::{bail, zerror, ZResult};
 
 use crate::{
+    batch::{is_goodbye, keep_alive_framed_as},
     driver::ArqConnection,
     manager::driver_runtime,
     statistics::{self, AssociationStats},
@@ -257,60 +255,6 @@ impl LinkUnicastArq {
     }
 }
 
-/// zenoh's keep-alive in the framing of `batch`, where that shows which one the sessions agreed on:
-/// where they compress, a header of one byte stands before each batch, zero where this one is not
-/// compressed.
-fn keep_alive_framed_as(batch: &[u8]) -> Option<&'static [u8]> {
-    let begins = |byte: &u8| matches!(imsg::mid(*byte), id::FRAME | id::FRAGMENT | id::KEEP_ALIVE);
-    match batch {
-        [first, ..] if begins(first) => Some(&[id::KEEP_ALIVE]),
-        [0, first, ..] if begins(first) => Some(&[0, id::KEEP_ALIVE]),
-        _ => None,
-    }
-}
-
-/// Whether a batch has zenoh's last word on a link. It ends the session when it is read, and what
-/// other priorities have still to deliver is lost with it. On a link where each priority has an
-/// order of its own, it must therefore leave after what was written has arrived, and be read after
-/// what has arrived was read: as on a stream.
-///
-/// It may follow data, of the priority Background or of any where the session has none. In a batch
-/// that is compressed it is seen only if it is alone.
-fn is_goodbye(batch: &[u8]) -> bool {
-    /// Identifier, reason, and the header of a compressed batch.
-    const LONGEST: usize = 4;
-    let is_close = |byte: &u8| imsg::mid(*byte) == id::CLOSE;
-    let compression_header = |byte: &u8| *byte <= 1;
-    match batch {
-        [first, rest @ ..]
-            if batch.len() <= LONGEST
-                && (is_close(first)
-                    || compression_header(first) && rest.first().is_some_and(is_close)) =>
-        {
-            true
-        }
-        // Nearly all batches of data end in something else, and need not be read.
-        [.., header, _reason] if is_close(header) => {
-            ends_with_close(batch.strip_prefix(&[0]).unwrap_or(batch))
-        }
-        _ => false,
-    }
-}
-
-/// Whether the last message of a batch, and no other, is zenoh's CLOSE.
-fn ends_with_close(batch: &[u8]) -> bool {
-    let (mut reader, mut is_close) = (batch.reader(), false);
-    while reader.can_read() {
-        if is_close {
-            return false;
-        }
-        let message: Result<TransportMessage, DidntRead> = Zenoh080::new().read(&mut reader);
-        let Ok(message) = message else { return false };
-        is_close = matches!(message.body, TransportBody::Close(_));
-    }
-    is_close
-}
-
 #[async_trait]
 impl LinkUnicastTrait for LinkUnicastArq {
     fn get_mtu(&self) -> BatchSize {
@@ -397,94 +341,5 @@ impl LinkUnicastTrait for LinkUnicastArq {
 impl std::fmt::Display for LinkUnicastArq {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} => {}", self.src, self.dst)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use zenoh_buffers::writer::HasWriter;
-    use zenoh_codec::WCodec;
-    use zenoh_protocol::{
-        core::Encoding,
-        network::{push, NetworkBody, NetworkMessage, Push},
-        transport::{frame, Close, Frame, KeepAlive},
-        zenoh::{PushBody, Put},
-    };
-
-    use super::*;
-
-    #[test]
-    fn the_close_message_is_recognised_and_others_are_not() {
-        for reason in 0..10 {
-            for session in [0, 0x20] {
-                assert!(is_goodbye(&[0x03 | session, reason]));
-                assert!(is_goodbye(&[0, 0x03 | session, reason]));
-            }
-        }
-        let keep_alive = [0x04];
-        let frame = [0x25, 0x07, 0x00, 0x1d];
-        let longer = [0x03, 0, 0, 0, 0];
-        assert!(![&[][..], &keep_alive, &frame, &longer].into_iter().any(is_goodbye));
-    }
-
-    #[test]
-    fn a_close_message_behind_data_is_recognised_and_data_that_looks_like_it_is_not() {
-        let frame = |payload: &[u8]| {
-            let put = Put {
-                timestamp: None,
-                encoding: Encoding::empty(),
-                ext_sinfo: None,
-                ext_attachment: None,
-                ext_unknown: Vec::new(),
-                payload: payload.to_vec().into(),
-            };
-            let push = Push {
-                wire_expr: "a".into(),
-                ext_qos: push::ext::QoSType::DEFAULT,
-                ext_tstamp: None,
-                ext_nodeid: push::ext::NodeIdType::DEFAULT,
-                ext_ts_stack: None,
-                payload: PushBody::Put(put),
-            };
-            let reliability = Reliability::Reliable;
-            let message = NetworkMessage { body: NetworkBody::Push(push), reliability };
-            let ext_qos = frame::ext::QoSType::DEFAULT;
-            TransportMessage::from(Frame { reliability, sn: 7, ext_qos, payload: vec![message; 2] })
-        };
-        let batch = |messages: &[TransportMessage]| {
-            let mut batch = Vec::new();
-            for message in messages {
-                Zenoh080::new().write(&mut batch.writer(), message).unwrap();
-            }
-            batch
-        };
-        let close = TransportMessage::from(Close { reason: 0, session: false });
-        let with_close = batch(&[frame(b"data"), close.clone()]);
-        assert_eq!(with_close[with_close.len() - 2..], [0x03, 0]);
-        assert!(is_goodbye(&with_close));
-        assert!(is_goodbye(&[&[0][..], &with_close].concat()), "behind a compression header");
-        assert!(is_goodbye(&batch(&[KeepAlive.into(), close])));
-        assert!(!is_goodbye(&batch(&[frame(b"data ends in \x03\x00")])));
-        assert!(!is_goodbye(&with_close[1..]), "it is no batch");
-        assert!(!is_goodbye(&[3; 100]), "nothing follows a close message");
-    }
-
-    #[test]
-    fn the_framing_is_learnt_from_what_begins_a_batch() {
-        let plain: Option<&[u8]> = Some(&[0x04]);
-        let behind_a_header: Option<&[u8]> = Some(&[0x00, 0x04]);
-        let frame = [0x25, 0x07, 0x00, 0x1d];
-        let (fragment, keep_alive) = ([0x66, 0x01], [0x04]);
-        for batch in [&frame[..], &fragment, &keep_alive] {
-            assert_eq!(keep_alive_framed_as(batch), plain);
-            let uncompressed = [&[0x00], batch].concat();
-            assert_eq!(keep_alive_framed_as(&uncompressed), behind_a_header);
-            let compressed = [&[0x01], batch].concat();
-            assert_eq!(keep_alive_framed_as(&compressed), None);
-        }
-        let (init, close, push) = ([0xc1, 0x09], [0x03, 0x00], [0x1d, 0x04]);
-        for batch in [&[][..], &[0x00], &init, &close, &push] {
-            assert_eq!(keep_alive_framed_as(batch), None);
-        }
     }
 }

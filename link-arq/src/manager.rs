@@ -169,7 +169,7 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
     }
 }
 
-/// zenoh dials an endpoint again and again, and says why in vain at level debug alone: of one that can never work a
+/// zenoh dials an endpoint again and again, and says why that fails at level debug alone: of one that can never work a
 /// person should hear. Once, until it is another one's turn.
 fn warn_of(endpoint: &EndPoint, error: &ConfigError) {
     static LAST: Mutex<String> = Mutex::new(String::new());
