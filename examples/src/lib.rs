@@ -11,9 +11,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use serde_json::Value;
 use zenoh::{Config, Session, Wait};
-use zenoh_config::EndPoint;
+use zenoh_config::{EndPoint, EndPoints, ModeDependent, ModeDependentValue, WhatAmI};
 use zenoh_link::LinkKind;
 use zenoh_link_arq::config::LinkConfig;
 
@@ -112,7 +111,7 @@ impl CommonArgs {
             inserted.map_err(|e| format!("--cfg {key}:{value}: {e}"))?;
         }
         for key in [CONNECT, LISTEN] {
-            endpoints(&config, key)?.iter().try_for_each(|endpoint| check_endpoint(endpoint))?;
+            endpoints(&config, key)?.iter().try_for_each(check_endpoint)?;
         }
         Ok(config)
     }
@@ -186,34 +185,21 @@ pub fn payload(size: usize) -> Vec<u8> {
     (0..=9_u8).cycle().take(size).collect()
 }
 
-/// The endpoints under a key that hold in the configuration's mode.
-fn endpoints(config: &Config, key: &str) -> zenoh::Result<Vec<String>> {
-    let value = |key| -> zenoh::Result<Value> { Ok(serde_json::from_str(&config.get_json(key)?)?) };
-    let (endpoints, mode) = (value(key)?, value("mode")?);
-    // By mode, or the same for all.
-    let of_mode = endpoints.get(mode.as_str().unwrap_or("peer"));
-    let mut found = Vec::new();
-    collect(if endpoints.is_object() { of_mode } else { Some(&endpoints) }, &mut found);
-    Ok(found)
+/// The endpoints under a key that hold in the configuration's mode. Those to listen on are each an entry of one.
+fn endpoints(config: &Config, key: &str) -> zenoh::Result<Vec<EndPoint>> {
+    let of_modes = config.get_json(key)?;
+    let of_modes: ModeDependentValue<Vec<EndPoints>> = serde_json::from_str(&of_modes)?;
+    let mode: Option<WhatAmI> = serde_json::from_str(&config.get_json("mode")?)?;
+    let entries = of_modes.get(mode.unwrap_or(WhatAmI::Peer)).into_iter().flatten();
+    Ok(entries.flat_map(EndPoints::as_vec).collect())
 }
 
-/// The strings of a list, in which several may be one entry with a strategy.
-fn collect(endpoints: Option<&Value>, found: &mut Vec<String>) {
-    match endpoints {
-        Some(Value::String(endpoint)) => found.push(endpoint.clone()),
-        Some(Value::Array(list)) => list.iter().for_each(|entry| collect(Some(entry), found)),
-        Some(Value::Object(entry)) => collect(entry.get("locators"), found),
-        _ => {}
-    }
-}
-
-fn check_endpoint(text: &str) -> zenoh::Result<()> {
+fn check_endpoint(endpoint: &EndPoint) -> zenoh::Result<()> {
     let failed =
-        |e: zenoh::Error| zenoh::Error::from(format!("the endpoint {text} is unusable: {e}"));
-    let endpoint: EndPoint = text.parse().map_err(failed)?;
-    LinkKind::try_from(&endpoint).map_err(failed)?;
+        |e: zenoh::Error| zenoh::Error::from(format!("the endpoint {endpoint} is unusable: {e}"));
+    LinkKind::try_from(endpoint).map_err(failed)?;
     if endpoint.protocol().as_str() == zenoh_link_arq::ARQ_LOCATOR_PREFIX {
-        LinkConfig::parse(&endpoint).map_err(|e| failed(e.into()))?;
+        LinkConfig::parse(endpoint).map_err(|e| failed(e.into()))?;
     }
     Ok(())
 }
