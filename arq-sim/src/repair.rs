@@ -22,6 +22,8 @@ const DENSE_SIZES: [&[usize]; 3] = [&[2_000], &[10_000], &[40_000]];
 const THIN_SIZES: [&[usize]; 1] = [&[300]];
 const THIN_DELAY: Duration = Duration::from_millis(30);
 const THIN_INTERVAL: Duration = Duration::from_millis(20);
+/// How much later one packet of a message may arrive than another.
+const TRICKLE: Duration = Duration::from_micros(200);
 const MESSAGES: u64 = 1_000;
 /// Before these, the estimates are still being made.
 const WARM_UP: usize = 100;
@@ -82,6 +84,8 @@ enum Pace {
     /// A round trip apart, and packets are read together: a message's answer is one packet, and the next message
     /// leaves as it is due.
     RoundTrip,
+    /// With pauses, but packets trickle in, as radios deliver them: a message's answer is two or three packets.
+    InParts,
     /// Before anything is heard of the last one.
     Thin,
 }
@@ -137,6 +141,12 @@ impl Cell {
         cells
     }
 
+    fn in_parts() -> Vec<Self> {
+        let (delay, fec, pace) = (DELAYS[0], FecConfig::Auto, Pace::InParts);
+        let row = |sizes| Channel::ALL.map(|c| Self::new(sizes, delay, c, fec, pace));
+        DENSE_SIZES.into_iter().flat_map(row).collect()
+    }
+
     fn thin() -> Vec<Self> {
         let mut cells = Vec::new();
         for fec in [FecConfig::Off, FecConfig::Auto] {
@@ -150,14 +160,20 @@ impl Cell {
 
     fn interval(self) -> Duration {
         match self.pace {
-            Pace::Pauses => (10 * self.delay).max(10 * MS),
+            Pace::Pauses | Pace::InParts => (10 * self.delay).max(10 * MS),
             Pace::RoundTrip => 2 * self.delay,
             Pace::Thin => THIN_INTERVAL,
         }
     }
 
     fn run(self) -> Result<Outcome, Halt> {
-        let wire = WireConfig { loss: self.channel.loss(), ..WireConfig::with_delay(self.delay) };
+        let jitter = if matches!(self.pace, Pace::InParts) { TRICKLE } else { Duration::ZERO };
+        let wire = WireConfig {
+            loss: self.channel.loss(),
+            jitter,
+            jitter_in_order: true,
+            ..WireConfig::with_delay(self.delay)
+        };
         let (interval, reads_together) = (self.interval(), !matches!(self.pace, Pace::Pauses));
         let flows = self.sizes.iter().map(|&n| Flow::reliable(5, n, MESSAGES).every(interval));
         let scenario = Scenario::new(1)
@@ -225,6 +241,12 @@ pub fn render() -> String {
          acknowledgement tells of a message, and where it is lost, the next message is under way.\n\n",
     );
     write_table(&mut out, &Cell::in_each_round_trip());
+    out.push_str(
+        "\n## Answers in parts\n\n\
+         With pauses again, but packets are read together and trickle in within 0.2 ms: two or three acknowledgements tell \
+         of a message, and one of them may be lost.\n\n",
+    );
+    write_table(&mut out, &Cell::in_parts());
     out.push_str(
         "\n## Thin streams\n\n\
          Commands of 300 bytes every 20 ms: three of them in a round trip. `sent` has what riding along costs; what \
