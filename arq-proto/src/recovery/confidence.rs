@@ -27,6 +27,8 @@ const SMALL: usize = 16;
 const DOUBT_WHEN_LARGE: f64 = 0.1;
 /// The chance of an answer that is lost about a message that lacks something. That costs two rounds.
 const DOUBT_OF_ANSWERS: f64 = DOUBT / 3.0;
+/// Where one answer came and the next did not, less is open, and to be so many times surer costs little.
+const SURER_IN_PART: f64 = 10.0;
 
 impl Confidence {
     /// Where symbols are known to be missing.
@@ -60,6 +62,11 @@ impl Confidence {
     pub(crate) fn after_lost_answer(self, reverse: Probability) -> Self {
         let accepted = DOUBT_OF_ANSWERS / reverse.as_f64().max(f64::MIN_POSITIVE);
         self.doubted(|_| accepted.min(DOUBT_WHEN_LARGE))
+    }
+
+    /// A part is known to have arrived.
+    pub(crate) fn in_part(self) -> Self {
+        self.doubted(|doubt| doubt / SURER_IN_PART)
     }
 
     fn doubted(self, doubt: impl Fn(f64) -> f64) -> Self {

@@ -422,15 +422,20 @@ impl Message {
         if !self.is_sent_once() || self.to_send != 0 || !self.shape().is_codable() {
             return 0;
         }
+        let confidence = if self.is_heard_of() { confidence.in_part() } else { confidence };
         let wanted = confidence.symbols_for(self.deficit());
         self.code(wanted.saturating_sub(self.expected()).min(most))
     }
 
-    /// Whether silence about this message means that the answer is lost: nothing was heard of it, and
-    /// so many of its symbols are in flight that they cannot all be lost by chance.
+    /// Whether silence about this message means that the answer is lost: so many of its symbols are in flight that
+    /// they cannot all be lost by chance.
     pub(crate) fn has_enough_in_flight(&self, confidence: Confidence) -> bool {
-        let unheard = self.acked == 0 && self.repairs_acked == 0;
-        unheard && confidence.is_sure_of_one_of(self.in_flight())
+        confidence.is_sure_of_one_of(self.in_flight())
+    }
+
+    /// Whether an answer told of a part of it.
+    fn is_heard_of(&self) -> bool {
+        self.acked != 0 || self.repairs_acked != 0
     }
 
     fn in_flight(&self) -> usize {
@@ -446,12 +451,11 @@ impl Message {
         if is_small && self.sent_again == 0 && self.to_send == 0 {
             return Silence::Loss;
         }
-        let heard_of = self.acked != 0 || self.repairs_acked != 0;
         match chance {
-            Some(chance) if !heard_of || chance.is_sure_of_one_of(self.in_flight()) => {
+            Some(chance) if !self.is_heard_of() || chance.is_sure_of_one_of(self.in_flight()) => {
                 Silence::LostAnswer
             }
-            _ if heard_of => Silence::Loss,
+            _ if self.is_heard_of() => Silence::Loss,
             // About all of a longer one it is an outage, in which nothing is added.
             _ => Silence::Expected,
         }
