@@ -37,7 +37,8 @@ impl Connection {
         if self.is_dear(bulk) {
             return limits;
         }
-        let new = policy::chunk_bytes(bytes, limits.new, self.recovery.channel());
+        let round = self.recovery.round();
+        let new = policy::chunk_bytes(bytes, limits.new, self.recovery.channel(), round);
         ChunkLimits { new, ..limits }
     }
 

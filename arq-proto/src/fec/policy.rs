@@ -29,21 +29,25 @@ pub(crate) struct Stakes {
 }
 
 /// The chance of failure that is good enough.
-const ENOUGH: f64 = 0.009;
+const ENOUGH: f64 = 0.006;
 /// Losses below this are not worth any byte.
 const LEAST_LOSS: f64 = 0.008;
 /// The budget, beyond what retransmissions would take anyway: a third of the bytes of a small message,
 /// a sixteenth of the chunks of a larger one, and less the longer the bursts are.
 const SMALL_BYTES: usize = 16 << 10;
 const SMALL_SHARE: f64 = 1.0 / 3.0;
+/// Bytes save little where a round is short: with one of this length the third is halved.
+const SHORT_ROUND: Duration = Duration::from_micros(50);
 const LARGE_SHARE: f64 = 1.0 / 16.0;
 /// Bytes of a packet beside its chunk: IP, UDP, header, frame, tag.
 const PACKET_BYTES: f64 = 53.0;
 /// What a packet costs beside its bytes, in bytes: the work of both hosts, and airtime.
-const PACKET_COST_BYTES: f64 = 30.0;
+const PACKET_COST_BYTES: f64 = 20.0;
 /// What two chunks that share a packet may have left over: for one, as much is reserved as its frame
 /// takes at most.
 const SPARE_BYTES: usize = 8;
+/// A small message that is lost less often need not ride along.
+const SELDOM: f64 = 0.009;
 /// A small message rides along three times at most.
 const MAX_SENDINGS: u8 = 4;
 /// Messages of one burst do not double each other, nor does one message leave twice in it.
@@ -78,7 +82,7 @@ pub(crate) fn auto(shape: Shape, channel: Channel, stakes: Stakes) -> usize {
     let unprotected = block.failure(0);
     let (mut failure, mut cost) = (unprotected, 0.0);
     let (mut best, mut most_saved) = (0, 0.0);
-    for symbols in 1..=budget(shape, channel) {
+    for symbols in 1..=budget(shape, channel, stakes.round) {
         if failure <= ENOUGH {
             break;
         }
@@ -96,7 +100,7 @@ pub(crate) fn auto(shape: Shape, channel: Channel, stakes: Stakes) -> usize {
 
 /// Whether small messages ride along at all: not where hardly anything is lost, nor where bursts outlast all sendings.
 pub(crate) fn may_bundle(channel: Channel) -> bool {
-    channel.loss.as_f64() > ENOUGH && channel.burst() <= f64::from(MAX_SENDINGS)
+    channel.loss.as_f64() > SELDOM && channel.burst() <= f64::from(MAX_SENDINGS)
 }
 
 /// Whether a small message that left so often, `age` ago for the first time, is worth its bytes in a packet that
@@ -105,12 +109,17 @@ pub(crate) fn bundles(channel: Channel, stakes: Stakes, sendings: u8, age: Durat
     let (loss, goes_on) = (channel.loss.as_f64(), channel.goes_on());
     let lost = loss * goes_on.powi(i32::from(sendings) - 1);
     let saved = lost * (1.0 - goes_on) * stakes.round.saturating_sub(age).as_secs_f64();
-    let worthwhile = lost > ENOUGH && saved > stakes.packet.as_secs_f64();
+    let worthwhile = lost > SELDOM && saved > stakes.packet.as_secs_f64();
     may_bundle(channel) && sendings < MAX_SENDINGS && worthwhile
 }
 
 /// Bytes of a chunk, at most `max_chunk_bytes`, with which a message and its parity take least.
-pub(crate) fn chunk_bytes(message_bytes: usize, max_chunk_bytes: usize, channel: Channel) -> usize {
+pub(crate) fn chunk_bytes(
+    message_bytes: usize,
+    max_chunk_bytes: usize,
+    channel: Channel,
+    round: Duration,
+) -> usize {
     let fewest = message_bytes.div_ceil(max_chunk_bytes.max(1));
     let protects = channel.loss.as_f64() >= LEAST_LOSS && !channel.is_bursty();
     if !protects || fewest < 2 || message_bytes > SMALL_BYTES {
@@ -120,15 +129,16 @@ pub(crate) fn chunk_bytes(message_bytes: usize, max_chunk_bytes: usize, channel:
     let alone = (2 * message_bytes - 1) / (max_chunk_bytes + SPARE_BYTES);
     let most = alone.min(message_bytes / usize::from(MIN_CHUNK_BYTES)).max(fewest);
     let shape = |count| Shape { message_bytes, chunk_bytes: message_bytes.div_ceil(count) };
-    let shapes = (fewest..=most).map(shape).map(|shape| (cost(shape, channel), shape.chunk_bytes));
+    let shapes =
+        (fewest..=most).map(shape).map(|shape| (cost(shape, channel, round), shape.chunk_bytes));
     let best = shapes.min_by(|(a, _), (b, _)| a.total_cmp(b));
     best.map_or(max_chunk_bytes, |(_, bytes)| bytes.min(max_chunk_bytes))
 }
 
 /// What it costs to send a message cut like this with its parity, in bytes.
-fn cost(shape: Shape, channel: Channel) -> f64 {
+fn cost(shape: Shape, channel: Channel, round: Duration) -> f64 {
     let count = shape.chunk_count();
-    let (budget, mut symbols) = (budget(shape, channel), 0);
+    let (budget, mut symbols) = (budget(shape, channel, round), 0);
     let mut block = Block::of(count, channel);
     while block.failure(symbols) > ENOUGH && symbols < budget {
         block.extend();
@@ -140,10 +150,11 @@ fn cost(shape: Shape, channel: Channel) -> f64 {
 }
 
 /// Repair symbols that the bytes allow, below [`MAX_LOSSES`].
-fn budget(shape: Shape, channel: Channel) -> usize {
+fn budget(shape: Shape, channel: Channel, round: Duration) -> usize {
     let count = shape.chunk_count();
     let symbols = if shape.message_bytes <= SMALL_BYTES {
-        let share = 1.0 + SMALL_SHARE / channel.burst();
+        let worth = round.as_secs_f64() / (round + SHORT_ROUND).as_secs_f64();
+        let share = 1.0 + SMALL_SHARE * worth / channel.burst();
         let bytes = shape.message_bytes as f64 * share / (1.0 - channel.loss.as_f64());
         bytes / (shape.chunk_bytes as f64 + PACKET_BYTES) - count as f64
     } else {
@@ -215,7 +226,11 @@ mod tests {
     #[test]
     fn a_small_message_is_cut_so_that_its_protection_is_cheap() {
         let cut = |bytes, percent, run| {
-            bytes_of_first_round(bytes, chunk_bytes(bytes, 1_112, channel(percent, run)), percent)
+            bytes_of_first_round(
+                bytes,
+                chunk_bytes(bytes, 1_112, channel(percent, run), 22 * MS),
+                percent,
+            )
         };
         for percent in [9, 10, 11, 12] {
             let (failure, share) = cut(10_000, percent, 1.0);
@@ -226,11 +241,15 @@ mod tests {
         for (bytes, percent, run) in
             [(10_000, 0, 1.0), (10_000, 10, 3.0), (1_000, 10, 1.0), (65_535, 10, 1.0)]
         {
-            assert_eq!(chunk_bytes(bytes, 1_112, channel(percent, run)), 1_112, "{bytes} bytes");
+            assert_eq!(
+                chunk_bytes(bytes, 1_112, channel(percent, run), 22 * MS),
+                1_112,
+                "{bytes} bytes"
+            );
         }
         // Never below the least chunk.
         for bytes in 1_113..=SMALL_BYTES {
-            let chunk = chunk_bytes(bytes, 1_112, channel(10, 1.0));
+            let chunk = chunk_bytes(bytes, 1_112, channel(10, 1.0), 22 * MS);
             assert!((512..=1_112).contains(&chunk), "{bytes} bytes: chunks of {chunk}");
         }
     }
@@ -242,6 +261,15 @@ mod tests {
         let (count, symbols) = (shape.chunk_count(), auto(shape, channel, stakes));
         let bytes = (count + symbols) as f64 * (chunk_bytes as f64 + PACKET_BYTES);
         (Block::of(count + symbols, channel).failure(symbols), bytes / message_bytes as f64)
+    }
+
+    // ARQ-REP-6
+    #[test]
+    fn a_short_round_is_worth_fewer_bytes() {
+        let shape = Shape { message_bytes: 10_000, chunk_bytes: 834 };
+        let symbols = |round| budget(shape, channel(10, 1.0), round);
+        let rounds = [22 * MS, 50 * MS / 1_000, Duration::ZERO];
+        assert_eq!(rounds.map(symbols), [4, 2, 0]);
     }
 
     #[test]

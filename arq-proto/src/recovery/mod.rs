@@ -479,11 +479,15 @@ impl Recovery {
         Channel { loss, mean, mean_run: self.loss.mean_run() }
     }
 
+    /// What a lost message waits for.
+    pub(crate) fn round(&self) -> Duration {
+        self.rtt.conservative() + self.detector.reordering_window(&self.rtt)
+    }
+
     /// What `bytes` sent ahead save and cost, with `behind` messages waiting.
     pub(crate) fn stakes(&self, bytes: usize, behind: usize) -> Stakes {
-        let round = self.rtt.conservative() + self.detector.reordering_window(&self.rtt);
         let packet = Duration::from_secs_f64(bytes as f64 / self.pacing_rate().max(1) as f64);
-        Stakes { round, packet, behind }
+        Stakes { round: self.round(), packet, behind }
     }
 
     /// When [`detect`](Self::detect) should look again.
