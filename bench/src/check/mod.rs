@@ -56,12 +56,13 @@ const fn need(
 }
 
 /// What has to be measured for all targets.
-pub const NEEDS: [Need; 16] = [
+pub const NEEDS: [Need; 17] = [
     need(
         "drop-rate",
-        &["T1", "T2", "T3", "T11"],
+        &["T1", "T3", "T11"],
         &[ARQ, ARQ_NO_FEC, "tcp-cubic", "tcp-bbr", "udp", "udp-rel", "quic"],
     ),
+    need("one-round-trip", &["T2"], &[ARQ]),
     need("drop-rate-500kb", &["T11"], &[ARQ]),
     need("payload", &["T11"], &[ARQ]),
     need("goodput", &["T4"], &[ARQ]),

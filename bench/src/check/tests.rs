@@ -239,8 +239,8 @@ fn t1_turns_on_one_percentile_of_one_cell() {
 #[test]
 fn t2_turns_on_the_round_trip_and_on_the_bytes() {
     let cell = [("drop_percent", "10"), ("delay_ms", "10"), ("payload_bytes", "10000")];
-    turns("T2", "drop-rate", ARQ, &cell, |run| run.flows[0].percentiles.p99 = Some(20.1));
-    turns("T2", "drop-rate", ARQ, &cell, |run| run.backward.entered_bytes = 700_000);
+    turns("T2", "one-round-trip", ARQ, &cell, |run| run.flows[0].percentiles.p99 = Some(20.1));
+    turns("T2", "one-round-trip", ARQ, &cell, |run| run.backward.entered_bytes = 4_200_000);
 }
 
 #[test]

@@ -193,7 +193,7 @@ mod tests {
         };
         assert_eq!(targets(&[]).len(), 13);
         assert_eq!(targets(&["goodput", MANY_LINKS]), ["T4", "T10"]);
-        assert_eq!(targets(&["drop-rate"]), ["T1", "T2", "T3", "T11"]);
+        assert_eq!(targets(&["drop-rate"]), ["T1", "T3", "T11"]);
         // Nothing that is judged is left to no scenario.
         let names: Vec<_> = NEEDS.iter().map(|need| need.scenario).chain([MANY_LINKS]).collect();
         assert_eq!(targets(&names).len(), 13);

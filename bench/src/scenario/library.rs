@@ -21,6 +21,7 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "quick",
     "drop-rate",
     "drop-rate-500kb",
+    "one-round-trip",
     "payload",
     "arq-schemes",
     "sack",
