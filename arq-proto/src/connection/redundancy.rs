@@ -32,13 +32,13 @@ impl Connection {
             return limits;
         }
         let lane = &self.send_lanes[id.index()];
-        let Some(bytes) = lane.begins_next(from, credit) else { return limits };
+        let Some((seq, bytes)) = lane.begins_next(from, credit) else { return limits };
         let (_, bulk) = lane.backlog();
         if self.is_dear(bulk) {
             return limits;
         }
-        let round = self.recovery.round();
-        let new = policy::chunk_bytes(bytes, limits.new, self.recovery.channel(), round);
+        let (overhead, channel) = (policy::overhead(seq), self.recovery.channel());
+        let new = policy::chunk_bytes(bytes, limits.new, overhead, channel, self.recovery.round());
         ChunkLimits { new, ..limits }
     }
 
@@ -52,7 +52,9 @@ impl Connection {
             FecConfig::Off => 0,
             FecConfig::Percent(percent) => policy::fixed(percent, shape.chunk_count()),
             FecConfig::Auto if self.is_dear(bulk) => 0,
-            FecConfig::Auto => policy::auto(shape, self.recovery.channel(), stakes()),
+            FecConfig::Auto => {
+                policy::auto(shape, policy::overhead(next.seq), self.recovery.channel(), stakes())
+            }
         }
     }
 

@@ -15,7 +15,10 @@
 use std::time::Duration;
 
 use super::channel::{Block, Channel, MAX_LOSSES};
-use crate::wire::{frame::Shape, MIN_CHUNK_BYTES};
+use crate::{
+    units::MessageSeq,
+    wire::{cursor::varint_len, frame::Shape, MIN_CHUNK_BYTES},
+};
 
 /// What one more symbol is weighed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,15 +35,15 @@ pub(crate) struct Stakes {
 const ENOUGH: f64 = 0.006;
 /// Losses below this are not worth any byte.
 const LEAST_LOSS: f64 = 0.008;
-/// The budget, beyond what retransmissions would take anyway: a third of the bytes of a small message,
-/// a sixteenth of the chunks of a larger one, and less the longer the bursts are.
+/// The budget, beyond what retransmissions would take anyway: of a small message a share of the bytes,
+/// of a larger one of the chunks, and less the longer the bursts are.
 const SMALL_BYTES: usize = 16 << 10;
-const SMALL_SHARE: f64 = 1.0 / 3.0;
-/// Bytes save little where a round is short: with one of this length the third is halved.
+const SMALL_SHARE: f64 = 0.33;
+/// Bytes save little where a round is short: with one of this length the share is halved.
 const SHORT_ROUND: Duration = Duration::from_micros(50);
 const LARGE_SHARE: f64 = 1.0 / 16.0;
-/// Bytes of a packet beside its chunk: IP, UDP, header, frame, tag.
-const PACKET_BYTES: f64 = 53.0;
+/// Bytes of a packet beside its chunk and its sequence number: IP, UDP, header, frame, tag.
+const PACKET_BYTES: usize = 53;
 /// What a packet costs beside its bytes, in bytes: the work of both hosts, and airtime.
 const PACKET_COST_BYTES: f64 = 20.0;
 /// What two chunks that share a packet may have left over: for one, as much is reserved as its frame
@@ -64,9 +67,14 @@ pub(crate) fn fixed(percent: u8, count: usize) -> usize {
     }
 }
 
-/// Repair symbols that are worth sending with a message. None for a single chunk, which they would
-/// double.
-pub(crate) fn auto(shape: Shape, channel: Channel, stakes: Stakes) -> usize {
+/// Bytes of a packet beside its chunk, the higher the message's number the more.
+pub(crate) fn overhead(seq: MessageSeq) -> usize {
+    PACKET_BYTES + varint_len(seq)
+}
+
+/// Repair symbols that are worth sending with a message whose packets have so much [`overhead`]. None for a single
+/// chunk, which they would double.
+pub(crate) fn auto(shape: Shape, overhead: usize, channel: Channel, stakes: Stakes) -> usize {
     let count = shape.chunk_count();
     let loss = channel.loss.as_f64();
     // Bursts of a quarter of the block leave little to repair with, and nothing to wait for.
@@ -82,7 +90,7 @@ pub(crate) fn auto(shape: Shape, channel: Channel, stakes: Stakes) -> usize {
     let unprotected = block.failure(0);
     let (mut failure, mut cost) = (unprotected, 0.0);
     let (mut best, mut most_saved) = (0, 0.0);
-    for symbols in 1..=budget(shape, channel, stakes.round) {
+    for symbols in 1..=budget(shape, overhead, channel, stakes.round) {
         if failure <= ENOUGH {
             break;
         }
@@ -117,6 +125,7 @@ pub(crate) fn bundles(channel: Channel, stakes: Stakes, sendings: u8, age: Durat
 pub(crate) fn chunk_bytes(
     message_bytes: usize,
     max_chunk_bytes: usize,
+    overhead: usize,
     channel: Channel,
     round: Duration,
 ) -> usize {
@@ -129,34 +138,34 @@ pub(crate) fn chunk_bytes(
     let alone = (2 * message_bytes - 1) / (max_chunk_bytes + SPARE_BYTES);
     let most = alone.min(message_bytes / usize::from(MIN_CHUNK_BYTES)).max(fewest);
     let shape = |count| Shape { message_bytes, chunk_bytes: message_bytes.div_ceil(count) };
-    let shapes =
-        (fewest..=most).map(shape).map(|shape| (cost(shape, channel, round), shape.chunk_bytes));
+    let cost = |shape| cost(shape, overhead, channel, round);
+    let shapes = (fewest..=most).map(shape).map(|shape| (cost(shape), shape.chunk_bytes));
     let best = shapes.min_by(|(a, _), (b, _)| a.total_cmp(b));
     best.map_or(max_chunk_bytes, |(_, bytes)| bytes.min(max_chunk_bytes))
 }
 
 /// What it costs to send a message cut like this with its parity, in bytes.
-fn cost(shape: Shape, channel: Channel, round: Duration) -> f64 {
+fn cost(shape: Shape, overhead: usize, channel: Channel, round: Duration) -> f64 {
     let count = shape.chunk_count();
-    let (budget, mut symbols) = (budget(shape, channel, round), 0);
+    let (budget, mut symbols) = (budget(shape, overhead, channel, round), 0);
     let mut block = Block::of(count, channel);
     while block.failure(symbols) > ENOUGH && symbols < budget {
         block.extend();
         symbols += 1;
     }
-    let packet = shape.chunk_bytes as f64 + PACKET_BYTES + PACKET_COST_BYTES;
+    let packet = (shape.chunk_bytes + overhead) as f64 + PACKET_COST_BYTES;
     let lacking = (block.failure(symbols) - ENOUGH).max(0.0);
     (count + symbols) as f64 * packet + lacking * FAILURE_COST * shape.message_bytes as f64
 }
 
 /// Repair symbols that the bytes allow, below [`MAX_LOSSES`].
-fn budget(shape: Shape, channel: Channel, round: Duration) -> usize {
+fn budget(shape: Shape, overhead: usize, channel: Channel, round: Duration) -> usize {
     let count = shape.chunk_count();
     let symbols = if shape.message_bytes <= SMALL_BYTES {
         let worth = round.as_secs_f64() / (round + SHORT_ROUND).as_secs_f64();
         let share = 1.0 + SMALL_SHARE * worth / channel.burst();
         let bytes = shape.message_bytes as f64 * share / (1.0 - channel.loss.as_f64());
-        bytes / (shape.chunk_bytes as f64 + PACKET_BYTES) - count as f64
+        bytes / (shape.chunk_bytes + overhead) as f64 - count as f64
     } else {
         let loss = channel.mean.as_f64();
         count as f64 * (loss / (1.0 - loss) + LARGE_SHARE / channel.burst())
@@ -172,6 +181,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
     const FAST: Duration = Duration::from_micros(70);
+    const OVERHEAD: usize = PACKET_BYTES + 2;
 
     fn channel(percent: u32, mean_run: f64) -> Channel {
         let loss = Probability::from_ppm(percent * 10_000);
@@ -181,7 +191,7 @@ mod tests {
     fn auto_parity(count: usize, percent: u32, mean_run: f64, packet: Duration) -> usize {
         let stakes = Stakes { round: 22 * MS, packet, behind: 0 };
         let shape = Shape { message_bytes: count * 1_112, chunk_bytes: 1_112 };
-        auto(shape, channel(percent, mean_run), stakes)
+        auto(shape, OVERHEAD, channel(percent, mean_run), stakes)
     }
 
     // ARQ-REP-6
@@ -189,7 +199,7 @@ mod tests {
     fn parity_follows_loss_bursts_and_price() {
         // Nothing without loss; more with more of it, within the budget.
         let by_loss = [1, 2, 5, 10, 25].map(|percent| auto_parity(9, percent, 1.0, FAST));
-        assert_eq!(by_loss, [1, 2, 3, 3, 6]);
+        assert_eq!(by_loss, [1, 2, 2, 3, 6]);
         assert_eq!(auto_parity(9, 0, 1.0, FAST), 0);
         // The first symbols of a long message save nothing: enough of them do.
         assert_eq!(auto_parity(57, 10, 1.0, FAST), 9);
@@ -228,7 +238,7 @@ mod tests {
         let cut = |bytes, percent, run| {
             bytes_of_first_round(
                 bytes,
-                chunk_bytes(bytes, 1_112, channel(percent, run), 22 * MS),
+                chunk_bytes(bytes, 1_112, OVERHEAD, channel(percent, run), 22 * MS),
                 percent,
             )
         };
@@ -242,14 +252,14 @@ mod tests {
             [(10_000, 0, 1.0), (10_000, 10, 3.0), (1_000, 10, 1.0), (65_535, 10, 1.0)]
         {
             assert_eq!(
-                chunk_bytes(bytes, 1_112, channel(percent, run), 22 * MS),
+                chunk_bytes(bytes, 1_112, OVERHEAD, channel(percent, run), 22 * MS),
                 1_112,
                 "{bytes} bytes"
             );
         }
         // Never below the least chunk.
         for bytes in 1_113..=SMALL_BYTES {
-            let chunk = chunk_bytes(bytes, 1_112, channel(10, 1.0), 22 * MS);
+            let chunk = chunk_bytes(bytes, 1_112, OVERHEAD, channel(10, 1.0), 22 * MS);
             assert!((512..=1_112).contains(&chunk), "{bytes} bytes: chunks of {chunk}");
         }
     }
@@ -258,8 +268,8 @@ mod tests {
     fn bytes_of_first_round(message_bytes: usize, chunk_bytes: usize, percent: u32) -> (f64, f64) {
         let (shape, channel) = (Shape { message_bytes, chunk_bytes }, channel(percent, 1.0));
         let stakes = Stakes { round: 22 * MS, packet: FAST, behind: 0 };
-        let (count, symbols) = (shape.chunk_count(), auto(shape, channel, stakes));
-        let bytes = (count + symbols) as f64 * (chunk_bytes as f64 + PACKET_BYTES);
+        let (count, symbols) = (shape.chunk_count(), auto(shape, OVERHEAD, channel, stakes));
+        let bytes = (count + symbols) as f64 * (chunk_bytes + OVERHEAD) as f64;
         (Block::of(count + symbols, channel).failure(symbols), bytes / message_bytes as f64)
     }
 
@@ -267,7 +277,7 @@ mod tests {
     #[test]
     fn a_short_round_is_worth_fewer_bytes() {
         let shape = Shape { message_bytes: 10_000, chunk_bytes: 834 };
-        let symbols = |round| budget(shape, channel(10, 1.0), round);
+        let symbols = |round| budget(shape, OVERHEAD, channel(10, 1.0), round);
         let rounds = [22 * MS, 50 * MS / 1_000, Duration::ZERO];
         assert_eq!(rounds.map(symbols), [4, 2, 0]);
     }

@@ -383,11 +383,15 @@ impl SendLane {
             .reduce(|all, enough| all && enough)
     }
 
-    /// Bytes of the message that begins with the next symbol of those from `from` on, if one does.
-    pub(crate) fn begins_next(&self, from: MessageSeq, connection_credit: u64) -> Option<usize> {
+    /// The message that begins with the next symbol of those from `from` on, if one does, and its bytes.
+    pub(crate) fn begins_next(
+        &self,
+        from: MessageSeq,
+        connection_credit: u64,
+    ) -> Option<(MessageSeq, usize)> {
         let (seq, readiness) = self.next_from(self.cursor.max(from), connection_credit);
         let begins = readiness == Readiness::Ready && seq >= self.begin;
-        begins.then(|| self.messages[self.offset(seq)].len())
+        begins.then(|| (seq, self.messages[self.offset(seq)].len()))
     }
 
     /// Gives up best-effort messages whose time is over.
