@@ -4,9 +4,11 @@
 //!
 //! Not a count of time-outs but a comparison of two explanations. "Nothing above a size passes" makes
 //! every large packet lost between small ones that arrive; "the path loses as it always has" makes
-//! that unlikely, and less likely each time. Large packets lost in a row count once however many they
-//! are: a fade takes all that is in it, and only a small packet that arrives after them shows that
-//! there was none.
+//! that unlikely, and less likely each time. How unlikely, follows from what the path loses of packets
+//! like these: where longer ones are lost more often (bit errors), from the loss of large ones, and
+//! where loss has just begun, from that of the small ones between. Large packets lost in a row count
+//! once however many they are: a fade takes all that is in it, and only a small packet that arrives
+//! after them shows that there was none.
 
 use crate::units::Probability;
 
@@ -18,6 +20,8 @@ const LEAST_ROUNDS: u32 = 4;
 const MOST_ROUNDS: u32 = 20;
 /// Where only large packets are sent, this many time-outs ask for a small one.
 const SILENT_TIME_OUTS: u32 = 4;
+/// Large packets over which their loss is averaged.
+const MEMORY_PACKETS: f64 = 64.0;
 
 /// What speaks for a black hole.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,29 +32,68 @@ pub(super) struct BlackHole {
     rounds: u32,
     /// The loss before it began: what a black hole takes must not explain it.
     loss: Probability,
+    /// The mean loss of large packets before it began.
+    loss_of_large: f64,
+    /// Packets since the last large one that arrived.
+    since: Since,
+}
+
+/// What became of packets.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Since {
+    large_lost: u32,
+    small_lost: u32,
+    small_arrived: u32,
+}
+
+impl Since {
+    fn loss_of_small(self) -> f64 {
+        let settled = self.small_lost.saturating_add(self.small_arrived).max(1);
+        f64::from(self.small_lost) / f64::from(settled)
+    }
 }
 
 impl BlackHole {
-    pub(super) const fn new(loss: Probability) -> Self {
-        Self { pending: false, rounds: 0, loss }
+    pub(super) fn new(loss: Probability) -> Self {
+        Self {
+            pending: false,
+            rounds: 0,
+            loss,
+            loss_of_large: loss.as_f64(),
+            since: Since::default(),
+        }
     }
 
     /// The fate of the next packet, in the order of sending. `loss` is what the path loses.
     pub(super) fn record(&mut self, large: bool, lost: bool, loss: Probability) {
         match (large, lost) {
-            (true, false) => *self = Self::new(loss),
-            (true, true) => self.pending = true,
-            (false, false) if self.pending => {
-                self.pending = false;
-                self.rounds += 1;
+            (true, false) => {
+                let loss_of_large = self.loss_of_large_until_now();
+                *self = Self { loss_of_large, ..Self::new(loss) };
             }
-            (false, _) => {}
+            (true, true) => {
+                self.pending = true;
+                self.since.large_lost = self.since.large_lost.saturating_add(1);
+            }
+            (false, false) => {
+                self.since.small_arrived = self.since.small_arrived.saturating_add(1);
+                self.rounds += u32::from(std::mem::take(&mut self.pending));
+            }
+            (false, true) => self.since.small_lost = self.since.small_lost.saturating_add(1),
         }
+    }
+
+    /// The mean with those lost since, and one that arrived.
+    fn loss_of_large_until_now(&self) -> f64 {
+        let fades = |packets: f64| (1.0 - 1.0 / MEMORY_PACKETS).powf(packets);
+        let arrived = (1.0 - self.loss_of_large) * fades(self.since.large_lost.into());
+        (1.0 - arrived) * fades(1.0)
     }
 
     /// Whether chance explains it no more.
     pub(super) fn is_found(&self) -> bool {
-        self.rounds >= rounds_needed(self.loss)
+        let loss = self.loss.as_f64().max(self.loss_of_large).max(self.since.loss_of_small());
+        self.rounds >= rounds_needed(loss)
     }
 
     /// Whether a small packet would tell more. `time_outs`: so many in a row, without an answer.
@@ -64,8 +107,8 @@ impl BlackHole {
     }
 }
 
-fn rounds_needed(loss: Probability) -> u32 {
-    let count = (DOUBT.ln() / loss.as_f64().clamp(1e-9, 0.999).ln()).ceil();
+fn rounds_needed(loss: f64) -> u32 {
+    let count = (DOUBT.ln() / loss.clamp(1e-9, 0.999).ln()).ceil();
     // The clamp bounds the cast.
     count.clamp(f64::from(LEAST_ROUNDS), f64::from(MOST_ROUNDS)) as u32
 }
@@ -90,7 +133,7 @@ mod tests {
     // ARQ-MTU-6
     #[test]
     fn rounds_follow_from_the_loss() {
-        let by_loss = [0, 1, 5, 10, 25, 50].map(|loss| rounds_needed(percent(loss)));
+        let by_loss = [0_u32, 1, 5, 10, 25, 50].map(|loss| rounds_needed(f64::from(loss) / 100.0));
         assert_eq!(by_loss, [4, 4, 5, 6, 10, 20]);
     }
 
@@ -106,6 +149,10 @@ mod tests {
             // The loss of before counts.
             ("lSlSlSlS", 10, false),
             ("lSlSlSlSlSlS", 10, true),
+            // Loss has just begun, for small packets as well.
+            ("lsSlsSlsSlsS", 1, false),
+            // What few small ones are lost does not hide it.
+            ("lSSSSlSSSSlSSsSlSSSSlSSSS", 1, true),
             // Fades, and silence.
             ("llllllllllllllllllllllllllll", 1, false),
             ("llllslllslllslllslllsllll", 1, false),

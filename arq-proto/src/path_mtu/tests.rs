@@ -239,6 +239,26 @@ fn neither_loss_nor_fades_are_black_holes() {
     }
 }
 
+// ARQ-MTU-6
+#[test]
+fn loss_that_grows_with_length_is_no_black_hole() {
+    for seed in 0..20 {
+        let mut model = Model::new(1_200, 1_472, 0.0, seed);
+        model.settle();
+        // Of eleven packets one is large: what all of them lose says little of that one.
+        model.estimate = Probability::from_f64(0.06);
+        for _ in 0..2_000 {
+            model.loss = 0.25;
+            model.packet(1_200);
+            model.loss = 0.03;
+            for _ in 0..10 {
+                model.packet(100);
+            }
+        }
+        assert_eq!((model.mtu.size(), model.mtu.counters.black_holes), (1_200, 0), "seed {seed}");
+    }
+}
+
 // ARQ-MTU-7
 #[test]
 fn a_path_below_base_is_served_and_left_when_it_recovers() {
