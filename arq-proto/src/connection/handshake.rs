@@ -77,7 +77,10 @@ impl Connection {
     }
 
     pub(super) fn on_challenge(&mut self, now: Instant, challenge: Challenge) {
-        let State::Hello(hello) = &self.state else { return };
+        let State::Hello(hello) = &self.state else {
+            self.counters.datagrams_dropped += 1;
+            return;
+        };
         if challenge.dcid != self.local_cid || challenge.version != VERSION {
             self.counters.datagrams_dropped += 1;
             return;
@@ -108,6 +111,8 @@ impl Connection {
         };
         if waiting && refuse.dcid == self.local_cid {
             self.end(ConnectionError::Refused(refuse.reason));
+        } else {
+            self.counters.datagrams_dropped += 1;
         }
     }
 

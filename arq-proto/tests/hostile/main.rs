@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! What can somebody do who sees, sends and forges packets, short of knowing a key? Count and drop,
+//! or end with a named reason; never panic, grow, or serve as an amplifier.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod endings;
+mod frames;
+mod handshake;
+mod strangers;
+
+use std::net::SocketAddr;
+
+use arq_proto::{
+    wire::{packet::Hello, VERSION},
+    ConnectionId,
+};
+use arq_sim::{Flow, Pair};
+use common::MS;
+use fastrand::Rng;
+
+const AMPLIFICATION: u64 = 3;
+
+fn stranger(n: u16) -> SocketAddr {
+    ([192, 0, (n >> 8) as u8, n as u8], 666).into()
+}
+
+fn talk() -> [Flow; 2] {
+    [Flow::reliable(5, 2_000, 100).every(10 * MS), Flow::best_effort(2, 500, 100).every(10 * MS)]
+}
+
+/// Nobody but the client got more than three times what it sent.
+fn assert_no_amplification(pair: &Pair) {
+    let client = pair.world.address(pair.client);
+    for (address, exchange) in pair.world.exchanges(pair.server) {
+        let bound = AMPLIFICATION * exchange.received_bytes;
+        assert!(address == client || exchange.sent_bytes <= bound, "{address}: {exchange:?}");
+    }
+}
+
+fn hello(rng: &mut Rng) -> Vec<u8> {
+    let mut out = Vec::new();
+    Hello {
+        scid: ConnectionId(rng.u64(..)),
+        instance: rng.u64(..),
+        attempt: 0,
+        versions: vec![VERSION],
+    }
+    .encode(&mut out);
+    out
+}
