@@ -147,6 +147,33 @@ fn steps_of_the_round_trip_are_followed() {
 
 // ARQ-CC-6
 #[test]
+fn a_path_that_becomes_ten_times_slower_is_followed_before_its_queue_fills() {
+    // A beacon beside bulk, and a queue that holds two seconds of the slow path.
+    let beacon = Flow::reliable(0, 100, u64::MAX).every(20 * MS);
+    let scenario = arq_sim::Scenario::new(SEED).config(config(BBR));
+    let mut pair = arq_sim::Pair::new(&scenario.client_sends([beacon, bulk().flows.remove(0)]));
+    let lane = arq_sim::lane(0, arq_proto::Reliability::Reliable);
+    for (mbps, queue) in [(100, 10.0), (10, 100.0), (100, 10.0)] {
+        let path = Path { mbps, queue, ..PATH };
+        pair.world.lay_wire(pair.client, pair.server, path.up());
+        pair.world.lay_wire(pair.server, pair.client, path.down());
+        for second in 1..=6 {
+            pair.world.run_for(SECOND).unwrap();
+            let mut latencies = pair.server_side().app.inbox(lane).latencies.clone();
+            let server = pair.accepted().unwrap();
+            pair.world.with_conn(server, |_, _, app| app.forget_latencies());
+            latencies.sort();
+            let p90 = latencies[latencies.len() * 9 / 10];
+            let window = pair.client_side().connection().stats().window_bytes;
+            println!("{mbps} Mb/s, second {second}: p90 {p90:?}, window {window}");
+            let most = if second < 4 { 700 * MS } else { 50 * MS };
+            assert!(p90 <= most, "{mbps} Mb/s, second {second}: {p90:?}");
+        }
+    }
+}
+
+// ARQ-CC-6
+#[test]
 fn jitter_that_keeps_the_order_is_no_queue() {
     // Each packet waits for the one before it, so the round trip grows with the rate as if there were a queue, and
     // all that is lost seems lost in it. Some 300 kB/s want to pass.

@@ -21,6 +21,7 @@ mod path;
 mod phase;
 mod reduction;
 mod rounds;
+mod slowdown;
 
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,7 @@ use path::{MaxRate, MinRtt};
 use phase::Phase;
 use reduction::Reductions;
 use rounds::{Round, Rounds};
+use slowdown::Slowdown;
 
 use super::{bytes_of, AckSample, Controller, LossCause, LossSample, SentSample};
 use crate::wire::BASE_MTU;
@@ -58,6 +60,8 @@ const MIN_CRUISE: Duration = Duration::from_millis(60);
 const HOLD_AFTER_QUEUE: u64 = 8;
 const HOLD_AFTER_POLICER: u64 = 24;
 const BACK_OFF: f64 = 0.85;
+/// The window is so much larger than what was in flight at most, where the round trip grows.
+const WINDOW_STEP: (u64, u64) = (3, 2);
 /// Time with half the product in flight, to see the least round trip.
 const PROBE_RTT: Duration = Duration::from_millis(100);
 /// An idle connection keeps its estimate for so long, then halves it per further interval
@@ -83,8 +87,9 @@ pub struct Bbr {
     reductions: Reductions,
     /// Rounds of this cruise.
     cruise_rounds: u8,
-    /// The least round trip of the last round.
-    round_rtt: Duration,
+    /// What keeps the rate while others fill the queue, in bytes.
+    queue_window: u64,
+    slowdown: Slowdown,
     /// The rate before the last reduction, for when it proves unfounded: one that a single round led to, not one
     /// that many packets did.
     before_reduction: Option<u64>,
@@ -111,7 +116,8 @@ impl Bbr {
             hold_until: 0,
             reductions: Reductions::default(),
             cruise_rounds: CRUISE_ROUNDS,
-            round_rtt: Duration::ZERO,
+            queue_window: 0,
+            slowdown: Slowdown::default(),
             before_reduction: None,
             busy_at: None,
             silent: false,
@@ -138,8 +144,11 @@ impl Bbr {
     /// What keeps the rate while others fill the queue, and half a product: with twice the product
     /// alone, the share beside a flow that keeps a long queue full would sink with its length, and
     /// the rate with every growth of the round trip. The phases see to it that the queue is not ours.
-    fn queued_product(&self) -> Option<u64> {
-        self.bytes_in(self.round_rtt + self.min_rtt.get()? / 2)
+    /// It grows step by step, as it is used: where the path has become slower, the round trip grows with it.
+    fn queue_window(&self, round: &Round) -> Option<u64> {
+        let queued = self.bytes_in(round.min_rtt? + self.min_rtt.get()? / 2)?;
+        let used = (round.bytes + round.lost_bytes) / WINDOW_STEP.1 * WINDOW_STEP.0;
+        Some(queued.min(used.max(self.queue_window)))
     }
 
     fn bytes_in(&self, time: Duration) -> Option<u64> {
@@ -159,9 +168,12 @@ impl Bbr {
     fn on_round(&mut self, now: Instant, round: &Round) {
         self.round += 1;
         let queue = round.min_rtt.is_some_and(|rtt| self.min_rtt.shows_queue(rtt));
-        self.round_rtt = round.min_rtt.unwrap_or(self.round_rtt);
+        self.queue_window = self.queue_window(round).unwrap_or(self.queue_window);
         self.loss.on_round(round, queue);
         let decided_by_path = self.sample(round, queue);
+        if self.follow_slowdown(round, queue) {
+            return;
+        }
         let next = match self.phase {
             Phase::Startup { best, stalled } => {
                 self.start_up(round, queue, decided_by_path, best, stalled)
@@ -172,7 +184,10 @@ impl Bbr {
             Phase::ProbeDown { rounds } if queue && rounds + 1 < DRAIN_ROUNDS => {
                 Phase::ProbeDown { rounds: rounds + 1 }
             }
-            Phase::ProbeDown { .. } => Phase::cruise(now, queue),
+            Phase::Slowdown { rounds } if queue && rounds + 1 < DRAIN_ROUNDS => {
+                Phase::Slowdown { rounds: rounds + 1 }
+            }
+            Phase::ProbeDown { .. } | Phase::Slowdown { .. } => Phase::cruise(now, queue),
             Phase::Cruise { since, rounds, .. } => self.cruise_on(now, since, rounds, queue),
             Phase::ProbeRtt { .. } => self.phase,
         };
@@ -199,6 +214,24 @@ impl Bbr {
                 self.before_reduction = before;
             }
         }
+    }
+
+    /// A path that has become slower: its rate is the new estimate, and what is too much in flight leaves first.
+    fn follow_slowdown(&mut self, round: &Round, queue: bool) -> bool {
+        let steady = !matches!(self.phase, Phase::Startup { .. } | Phase::ProbeRtt { .. });
+        if !queue || !steady {
+            self.slowdown.forget();
+            return false;
+        }
+        let known = self.rate.get().unwrap_or(0);
+        let product = self.product().unwrap_or(0);
+        let carried = round.rate_of(round.bytes + self.loss.excused_bytes(round));
+        let slower = carried.and_then(|rate| self.slowdown.on_round(round, rate, known, product));
+        if let Some(rate) = slower {
+            self.rate.set(Some(rate));
+            self.enter(Phase::Slowdown { rounds: 0 });
+        }
+        slower.is_some()
     }
 
     /// Learns the rate of a round; returns whether it was the path that decided it.
@@ -395,9 +428,12 @@ impl Controller for Bbr {
             (_, None) => bytes_of(INITIAL_PACKETS, self.mtu),
             (Phase::ProbeRtt { .. }, Some(product)) => product / 2,
             (_, Some(product)) => {
-                let in_hosts = self.rate.get().map(|measured| bytes_at(measured, HOST_DELAY));
-                let window = Some(2 * product).max(self.queued_product()).max(in_hosts);
-                window.unwrap_or(0) + bytes_of(SPARE_PACKETS, self.mtu)
+                let in_hosts = self.rate.get().map_or(0, |measured| bytes_at(measured, HOST_DELAY));
+                let queued = match self.phase {
+                    Phase::Slowdown { .. } => 0,
+                    _ => self.queue_window,
+                };
+                (2 * product).max(queued).max(in_hosts) + bytes_of(SPARE_PACKETS, self.mtu)
             }
         };
         window.clamp(least, MAX_WINDOW_BYTES)

@@ -17,6 +17,8 @@ pub(super) enum Phase {
     ProbeUp,
     /// What the probe put into the queue leaves it.
     ProbeDown { rounds: u8 },
+    /// The path carries less than before: what is too much in flight leaves it.
+    Slowdown { rounds: u8 },
     /// At the estimated rate.
     Cruise { since: Instant, rounds: u8, queue: bool },
     /// How long is the path when nothing waits?
@@ -37,7 +39,7 @@ impl Phase {
             Self::Startup { .. } => 2.77,
             Self::Drain => 0.5,
             Self::ProbeUp => 1.25,
-            Self::ProbeDown { .. } => 0.75,
+            Self::ProbeDown { .. } | Self::Slowdown { .. } => 0.75,
             Self::Cruise { queue: true, .. } => 0.93,
             Self::Cruise { queue: false, .. } | Self::ProbeRtt { .. } => 1.0,
         }
@@ -48,9 +50,11 @@ impl Phase {
         match self {
             Self::ProbeUp => Pace::Above,
             Self::ProbeDown { .. } | Self::Cruise { queue: true, .. } => Pace::Below,
-            Self::Startup { .. } | Self::Drain | Self::Cruise { .. } | Self::ProbeRtt { .. } => {
-                Pace::At
-            }
+            Self::Startup { .. }
+            | Self::Drain
+            | Self::Slowdown { .. }
+            | Self::Cruise { .. }
+            | Self::ProbeRtt { .. } => Pace::At,
         }
     }
 }

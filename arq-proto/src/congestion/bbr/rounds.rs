@@ -24,7 +24,7 @@ const MIN_TRAIN_PACKETS: u64 = 16;
 const BURST_PACKETS: u64 = 10;
 
 /// What happened between two acknowledgements, a round trip apart.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Round {
     /// Packets acknowledged, and their bytes.
     pub(super) packets: u64,
@@ -203,18 +203,7 @@ impl Rounds {
             since: sample.now,
             first: sample.largest,
             first_sent_at: sample.sent_at,
-            round: Round {
-                packets: 0,
-                bytes: 0,
-                lost_packets: 0,
-                lost_bytes: 0,
-                acked_over: Duration::ZERO,
-                sent_over: Duration::ZERO,
-                min_rtt: None,
-                app_limited: false,
-                is_train: false,
-                slept: false,
-            },
+            round: Round::default(),
         });
     }
 }

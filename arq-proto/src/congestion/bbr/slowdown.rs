@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Has the path become slower?
+//!
+//! The estimate is a maximum over many rounds, and a round lasts as long as the queue: a sender that
+//! waited until the old rate is forgotten would fill the queue of a radio that fell to a tenth for
+//! seconds. A longer path looks the same at first, since it delivers a window less often. But the
+//! window grows with the round trip, and that tells them apart: of more in flight a longer path
+//! delivers more, a slower one as much as before, later.
+
+use super::rounds::Round;
+
+/// Delivered below this share of the estimate: more is chance, or a flow that has joined.
+const SLOW: (u64, u64) = (3, 4);
+/// From one slow round to the next so much more was in flight at least, ...
+const MORE_IN_FLIGHT: (u64, u64) = (5, 4);
+/// ... and so much more was delivered per second at most.
+const AS_MUCH: (u64, u64) = (11, 10);
+
+/// The last round, if it was slow.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Slowdown {
+    last: Option<Slow>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slow {
+    /// Bytes per second.
+    rate: u64,
+    /// What was sent, in bytes: a round trip before, all that was in flight.
+    sent: u64,
+}
+
+impl Slowdown {
+    /// Takes a round with a queue, which has carried `rate` bytes per second where `known` was expected; `product` is
+    /// `known` x least round trip, in bytes. Returns the rate of the path if it has become slower.
+    pub(super) fn on_round(
+        &mut self,
+        round: &Round,
+        rate: u64,
+        known: u64,
+        product: u64,
+    ) -> Option<u64> {
+        let last = self.last.take();
+        let sent = round.bytes + round.lost_bytes;
+        // Who sends less than the path could carry learns nothing of it.
+        let is_slow = sent >= product && rate < known / SLOW.1 * SLOW.0;
+        if !is_slow || round.slept {
+            return None;
+        }
+        self.last = Some(Slow { rate, sent });
+        let last = last?;
+        let is_more_in_flight = sent / MORE_IN_FLIGHT.0 >= last.sent / MORE_IN_FLIGHT.1;
+        let is_as_much = rate / AS_MUCH.0 <= last.rate / AS_MUCH.1;
+        if !is_more_in_flight || !is_as_much {
+            return None;
+        }
+        self.last = None;
+        Some(rate.max(last.rate))
+    }
+
+    /// A round without a queue: nothing is slow.
+    pub(super) fn forget(&mut self) {
+        self.last = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: u64 = 12_500_000;
+    const PRODUCT: u64 = 250_000;
+
+    /// Rounds of so many bytes, carried at this rate. Returns what the last one tells.
+    fn verdict(rounds: &[(u64, u64)]) -> Option<u64> {
+        let mut slowdown = Slowdown::default();
+        let mut last = None;
+        for &(bytes, rate) in rounds {
+            let mut round = Round::default();
+            round.bytes = bytes;
+            last = slowdown.on_round(&round, rate, KNOWN, PRODUCT);
+        }
+        last
+    }
+
+    // ARQ-CC-6
+    #[test]
+    fn more_in_flight_tells_a_slower_path_from_a_longer_one() {
+        for (rounds, expected) in [
+            // A tenth of the rate, whatever is in flight.
+            (&[(500_000, 1_250_000), (750_000, 1_250_000)][..], Some(1_250_000)),
+            (&[(500_000, 1_300_000), (750_000, 1_250_000)], Some(1_300_000)),
+            // Four times as long: the window decides.
+            (&[(500_000, 6_250_000), (750_000, 9_300_000)], None),
+            // Nothing was tried.
+            (&[(500_000, 1_250_000), (510_000, 1_250_000)], None),
+            (&[(500_000, 1_250_000)], None),
+            // A flow that has joined, and an application that sends little.
+            (&[(500_000, 10_000_000), (750_000, 10_000_000)], None),
+            (&[(20_000, 1_000_000), (30_000, 1_000_000)], None),
+            // In between it was fast.
+            (&[(500_000, 1_250_000), (600_000, 12_000_000), (750_000, 1_250_000)], None),
+        ] {
+            assert_eq!(verdict(rounds), expected, "{rounds:?}");
+        }
+    }
+}
