@@ -58,12 +58,12 @@ impl Round {
     }
 
     /// Bytes per second with which `bytes` of this round passed, never more than were sent: what a
-    /// path holds back and then releases at once (Wi-Fi aggregation) is no rate.
+    /// path holds back and then releases at once (Wi-Fi aggregation) is no rate. Nor is what left at once.
     pub(super) fn rate_of(&self, bytes: u64) -> Option<u64> {
         if self.is_train && self.sent_packets() < MIN_TRAIN_PACKETS {
             return None;
         }
-        per_second(bytes, self.acked_over.max(self.sent_over))
+        per_second(bytes, self.acked_over.max(self.sent_over).max(MIN_TIME))
     }
 
     /// Whether it left the sender faster than `rate`: then the path, not the application, decided
