@@ -5,9 +5,11 @@
 //! It takes every loss for congestion, so on a link that loses 10 % it holds about four packets in
 //! flight. A conservative citizen, and the yardstick for controllers that tell the two apart.
 
-use std::time::Instant;
-
-use super::{hystart::HyStart, AckSample, Controller, LossCause, LossSample, SentSample};
+use super::{
+    hystart::HyStart,
+    loss_based::{growth_limit, Recovery},
+    AckSample, Controller, LossSample, SentSample,
+};
 
 /// RFC 9002 §7.2.
 const INITIAL_PACKETS: u64 = 10;
@@ -20,13 +22,15 @@ const MAX_WINDOW_BYTES: u64 = 1 << 30;
 pub struct Aimd {
     mtu: u64,
     window: u64,
-    threshold: u64,
+    /// Where slow start ends: not known before the first congestion.
+    threshold: Option<u64>,
     /// Bytes acknowledged towards the next increase.
     credit: u64,
-    /// Losses of packets sent before this belong to the reduction already made.
-    recovery_start: Option<Instant>,
+    recovery: Recovery,
     /// Window and threshold before the last reduction, for when it proves unfounded.
-    before_reduction: Option<(u64, u64)>,
+    before_reduction: Option<(u64, Option<u64>)>,
+    /// Nothing was acknowledged since the last silence.
+    silent: bool,
     hystart: HyStart,
 }
 
@@ -38,10 +42,11 @@ impl Aimd {
         Self {
             mtu,
             window: INITIAL_PACKETS * mtu,
-            threshold: u64::MAX,
+            threshold: None,
             credit: 0,
-            recovery_start: None,
+            recovery: Recovery::default(),
             before_reduction: None,
+            silent: false,
             hystart: HyStart::new(),
         }
     }
@@ -50,8 +55,17 @@ impl Aimd {
         MIN_PACKETS * self.mtu
     }
 
-    fn in_recovery(&self, sent_at: Instant) -> bool {
-        self.recovery_start.is_some_and(|start| sent_at <= start)
+    /// By how much to divide the growth of slow start, or `None` after it.
+    fn slow_start(&mut self, sample: &AckSample) -> Option<u64> {
+        // HyStart++ is for the first slow start alone (RFC 9406 §4.3): the next one knows where to end.
+        if let Some(threshold) = self.threshold {
+            return (self.window < threshold).then_some(1);
+        }
+        let divisor = self.hystart.on_ack(sample.largest, sample.rtt.map(|rtt| rtt.least));
+        if divisor.is_none() {
+            self.threshold = Some(self.window);
+        }
+        divisor
     }
 }
 
@@ -61,60 +75,55 @@ impl Controller for Aimd {
     }
 
     fn on_ack(&mut self, sample: &AckSample) {
-        let growth = if self.window < self.threshold {
-            let growth = self.hystart.on_ack(sample.largest, sample.rtt.map(|rtt| rtt.least));
-            if growth.is_none() {
-                self.threshold = self.window;
-            }
-            growth
-        } else {
-            None
-        };
-        // A window that was not used says nothing about the path (RFC 7661).
-        if sample.app_limited || self.in_recovery(sample.sent_at) {
+        self.silent = false;
+        let slow_start = self.slow_start(sample);
+        if sample.app_limited || self.recovery.covers(sample.sent_at) {
             return;
         }
-        if let Some(divisor) = growth {
-            self.window += sample.bytes / divisor;
-        } else {
+        let limit = growth_limit(sample, self.mtu, slow_start.is_some()).min(MAX_WINDOW_BYTES);
+        if let Some(divisor) = slow_start {
+            let most = self.threshold.map_or(limit, |threshold| threshold.min(limit));
+            let grown = (self.window + sample.bytes / divisor).min(most);
+            self.window = self.window.max(grown);
+        } else if self.window + self.mtu <= limit {
             self.credit += sample.bytes;
             if self.credit >= self.window {
                 self.credit -= self.window;
                 self.window += self.mtu;
             }
         }
-        self.window = self.window.min(MAX_WINDOW_BYTES);
     }
 
     fn on_loss(&mut self, sample: &LossSample) {
-        // A time-out alone proves no congestion; silence does, and has a call of its own.
-        if sample.cause == LossCause::Timeout || self.in_recovery(sample.sent_at) {
+        if !self.recovery.on_loss(sample) {
             return;
         }
         self.before_reduction = Some((self.window, self.threshold));
-        self.recovery_start = Some(sample.now);
         self.window = (self.window / 2).max(self.min_window());
-        self.threshold = self.window;
+        self.threshold = Some(self.window);
         self.credit = 0;
     }
 
     fn on_spurious_loss(&mut self, sample: &LossSample) {
-        // A time-out reduced nothing, so it says nothing about a reduction.
-        if sample.cause == LossCause::Timeout {
+        if !self.recovery.on_spurious_loss(sample) {
             return;
         }
         if let Some((window, threshold)) = self.before_reduction.take() {
             self.window = self.window.max(window);
-            self.threshold = self.threshold.max(threshold);
-            self.recovery_start = None;
+            // Before the first one there was none.
+            self.threshold = threshold.and_then(|_| self.threshold.max(threshold));
         }
     }
 
     fn on_silence(&mut self) {
-        self.threshold = (self.window / 2).max(self.min_window());
+        // Further silence tells of the same congestion (RFC 5681 §3.1).
+        if !std::mem::replace(&mut self.silent, true) {
+            self.threshold = Some((self.window / 2).max(self.min_window()));
+        }
         self.window = self.min_window();
-        self.recovery_start = None;
+        self.recovery.close();
         self.before_reduction = None;
+        self.credit = 0;
     }
 
     fn on_path_change(&mut self) {
@@ -133,10 +142,10 @@ impl Controller for Aimd {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::units::PacketNumber;
+    use crate::{congestion::LossCause, units::PacketNumber};
 
     const MTU: u64 = 1_200;
 

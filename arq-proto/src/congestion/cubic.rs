@@ -8,7 +8,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::{hystart::HyStart, AckSample, Controller, LossCause, LossSample, SentSample};
+use super::{
+    hystart::HyStart,
+    loss_based::{growth_limit, Recovery},
+    AckSample, Controller, LossSample, SentSample,
+};
 
 /// §4.1 (`C`, in packets per second cubed).
 const GROWTH: f64 = 0.4;
@@ -38,7 +42,8 @@ struct Epoch {
 #[derive(Debug, Clone, Copy)]
 struct Shape {
     window: f64,
-    threshold: f64,
+    /// Where slow start ends: not known before the first congestion.
+    threshold: Option<f64>,
     last_max: f64,
     epoch: Option<Epoch>,
 }
@@ -50,9 +55,10 @@ pub struct Cubic {
     shape: Shape,
     /// The window before the last reduction (`cwnd_prior`).
     prior: f64,
-    /// Losses of packets sent before this belong to the reduction already made.
-    recovery_start: Option<Instant>,
+    recovery: Recovery,
     before_reduction: Option<Shape>,
+    /// Nothing was acknowledged since the last silence.
+    silent: bool,
     /// The last acknowledgement: time without use of the window does not count as growth (§5.8).
     acked_at: Option<Instant>,
     hystart: HyStart,
@@ -62,21 +68,30 @@ impl Cubic {
     /// For datagrams of `mtu` bytes.
     #[must_use]
     pub fn new(mtu: u16) -> Self {
-        let shape =
-            Shape { window: INITIAL_PACKETS, threshold: f64::MAX, last_max: 0.0, epoch: None };
+        let shape = Shape { window: INITIAL_PACKETS, threshold: None, last_max: 0.0, epoch: None };
         Self {
             mtu: mtu.into(),
             shape,
             prior: 0.0,
-            recovery_start: None,
+            recovery: Recovery::default(),
             before_reduction: None,
+            silent: false,
             acked_at: None,
             hystart: HyStart::new(),
         }
     }
 
-    fn in_recovery(&self, sent_at: Instant) -> bool {
-        self.recovery_start.is_some_and(|start| sent_at <= start)
+    /// By how much to divide the growth of slow start, or `None` after it.
+    fn slow_start(&mut self, sample: &AckSample) -> Option<u64> {
+        // HyStart++ is for the first slow start alone (RFC 9406 §4.3): the next one knows where to end.
+        if let Some(threshold) = self.shape.threshold {
+            return (self.shape.window < threshold).then_some(1);
+        }
+        let divisor = self.hystart.on_ack(sample.largest, sample.rtt.map(|rtt| rtt.least));
+        if divisor.is_none() {
+            self.shape.threshold = Some(self.shape.window);
+        }
+        divisor
     }
 
     /// §4.2 to §4.5: the window one round trip from now.
@@ -109,7 +124,7 @@ impl Cubic {
         let converging = shape.window < shape.last_max;
         shape.last_max = if converging { shape.window * (1.0 + BETA) / 2.0 } else { shape.window };
         shape.window = (shape.window * BETA).max(MIN_PACKETS);
-        shape.threshold = shape.window;
+        shape.threshold = Some(shape.window);
         shape.epoch = None;
     }
 }
@@ -122,14 +137,12 @@ impl Controller for Cubic {
     fn on_ack(&mut self, sample: &AckSample) {
         let idle = sample.now.saturating_duration_since(self.acked_at.unwrap_or(sample.now));
         self.acked_at = Some(sample.now);
-        let mut slow_start = None;
-        if self.shape.window < self.shape.threshold {
-            slow_start = self.hystart.on_ack(sample.largest, sample.rtt.map(|rtt| rtt.least));
-            if slow_start.is_none() {
-                self.shape.threshold = self.shape.window;
-            }
-        }
-        if sample.app_limited || self.in_recovery(sample.sent_at) {
+        self.silent = false;
+        let slow_start = self.slow_start(sample);
+        let limit = growth_limit(sample, self.mtu as u64, slow_start.is_some()) as f64;
+        let limit = limit.min(MAX_WINDOW_BYTES) / self.mtu;
+        let unused = sample.app_limited || self.shape.window >= limit;
+        if unused || self.recovery.covers(sample.sent_at) {
             if let Some(epoch) = &mut self.shape.epoch {
                 epoch.start += idle;
             }
@@ -137,39 +150,41 @@ impl Controller for Cubic {
         }
         let acked = sample.bytes as f64 / self.mtu;
         if let Some(divisor) = slow_start {
-            self.shape.window += acked / divisor as f64;
+            let grown = self.shape.window + acked / divisor as f64;
+            self.shape.window = self.shape.threshold.map_or(grown, |most| grown.min(most));
         } else {
             self.avoid_congestion(sample.now, sample.latest_rtt, acked);
         }
-        self.shape.window = self.shape.window.min(MAX_WINDOW_BYTES / self.mtu);
+        self.shape.window = self.shape.window.min(limit);
     }
 
     fn on_loss(&mut self, sample: &LossSample) {
-        // A time-out alone proves no congestion; silence does, and has a call of its own.
-        if sample.cause == LossCause::Timeout || self.in_recovery(sample.sent_at) {
-            return;
+        if self.recovery.on_loss(sample) {
+            self.reduce();
         }
-        self.recovery_start = Some(sample.now);
-        self.reduce();
     }
 
     fn on_spurious_loss(&mut self, sample: &LossSample) {
-        // A time-out reduced nothing, so it says nothing about a reduction.
-        if sample.cause == LossCause::Timeout {
+        if !self.recovery.on_spurious_loss(sample) {
             return;
         }
         if let Some(before) = self.before_reduction.take() {
             if before.window > self.shape.window {
                 self.shape = before;
             }
-            self.recovery_start = None;
         }
     }
 
     fn on_silence(&mut self) {
-        self.reduce();
+        // Further silence tells of the same congestion (RFC 5681 §3.1).
+        if !std::mem::replace(&mut self.silent, true) {
+            self.reduce();
+            // Where slow start ends, the curve begins anew (§4.8).
+            self.shape.last_max = 0.0;
+        }
         self.shape.window = MIN_PACKETS;
-        self.recovery_start = None;
+        self.shape.epoch = None;
+        self.recovery.close();
         self.before_reduction = None;
     }
 
@@ -184,7 +199,7 @@ impl Controller for Cubic {
         self.mtu = mtu.into();
         let shape = &mut self.shape;
         shape.window = (shape.window * scale).max(MIN_PACKETS);
-        shape.threshold *= scale;
+        shape.threshold = shape.threshold.map(|threshold| threshold * scale);
         shape.last_max *= scale;
         shape.epoch = None;
         self.prior *= scale;
@@ -199,8 +214,10 @@ impl Controller for Cubic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::congestion::RttSample;
-    use crate::units::PacketNumber;
+    use crate::{
+        congestion::{LossCause, RttSample},
+        units::PacketNumber,
+    };
 
     const MTU: u64 = 1_000;
     const RTT: Duration = Duration::from_millis(100);

@@ -10,6 +10,7 @@ mod bbr;
 mod constant;
 mod cubic;
 mod hystart;
+mod loss_based;
 
 use std::{
     fmt,
@@ -63,9 +64,11 @@ pub struct AckSample {
     pub latest_rtt: Duration,
     /// The smallest round-trip sample.
     pub min_rtt: Duration,
-    /// Bytes in flight before this acknowledgement.
+    /// Bytes in flight before this acknowledgement, what it acknowledges included. Where acknowledgements come often
+    /// that is less and less of a flight that nothing follows.
     pub in_flight_bytes: u64,
-    /// Whether the application, not the window, limited what was in flight.
+    /// Whether the largest packet was the last one that there was to send: the application, not the window, limited
+    /// what was in flight. Of the packets of a flight before its last one it is not known.
     pub app_limited: bool,
 }
 
@@ -103,11 +106,12 @@ pub trait Controller: Send + fmt::Debug {
     fn on_ack(&mut self, sample: &AckSample);
     /// Packets were declared lost.
     fn on_loss(&mut self, sample: &LossSample);
-    /// What was declared lost earlier was acknowledged: the last reaction to such a loss was unfounded.
+    /// What was declared lost earlier was acknowledged: a reaction to that loss alone was unfounded.
     fn on_spurious_loss(&mut self, sample: &LossSample);
     /// This host has slept: for a while it could neither send nor hear what was acknowledged.
     fn on_sleep(&mut self) {}
-    /// More probes went unanswered than bad luck explains (RFC 9002 §7.6, persistent congestion).
+    /// More probes went unanswered than bad luck explains (RFC 9002 §7.6, persistent congestion). Called again for
+    /// each further one.
     fn on_silence(&mut self);
     /// The path changed.
     fn on_path_change(&mut self);

@@ -81,7 +81,19 @@ impl Model {
     }
 
     fn ack(&mut self, largest: PacketNumber, packets: u64, rtt: Duration, app_limited: bool) {
-        self.controller.on_ack(&AckSample {
+        let sample = self.acknowledgement(largest, packets, rtt, app_limited);
+        self.controller.on_ack(&sample);
+    }
+
+    /// Of a window that was full.
+    fn acknowledgement(
+        &self,
+        largest: PacketNumber,
+        packets: u64,
+        rtt: Duration,
+        app_limited: bool,
+    ) -> AckSample {
+        AckSample {
             now: self.now,
             bytes: packets * PACKET,
             packets,
@@ -92,7 +104,7 @@ impl Model {
             min_rtt: Duration::from_millis(1),
             in_flight_bytes: self.controller.window(),
             app_limited,
-        });
+        }
     }
 
     fn loss(&self, cause: LossCause, packets: u64) -> LossSample {
@@ -222,5 +234,133 @@ fn other_packet_sizes_leave_the_window_in_bytes() {
         assert!(model.controller.window().abs_diff(least) <= 1, "{config:?}");
         model.controller.on_mtu(60_000);
         assert!(model.controller.window() >= 2 * 60_000 - 1, "{config:?}");
+    }
+}
+
+const LOSS_BASED: [CongestionConfig; 2] = [CongestionConfig::Aimd, CongestionConfig::Cubic];
+
+impl Model {
+    fn packets(&self) -> u64 {
+        self.controller.window() / PACKET
+    }
+
+    /// A round trip of 20 ms in which so many packets leave, of which the last says that there were no more; each is
+    /// acknowledged alone.
+    fn app_limited_round(&mut self, packets: u64) {
+        let rtt = Duration::from_millis(20);
+        let first = self.number.0;
+        (0..packets).for_each(|_| self.send());
+        self.now += rtt;
+        for n in 0..packets {
+            let largest = PacketNumber(first + n);
+            let sample = self.acknowledgement(largest, 1, rtt, n + 1 == packets);
+            let in_flight_bytes = packets * PACKET;
+            self.controller.on_ack(&AckSample { in_flight_bytes, ..sample });
+        }
+    }
+
+    /// Sends a packet and loses it.
+    fn lose_one(&mut self) -> LossSample {
+        self.now += Duration::from_millis(20);
+        self.send();
+        let largest = PacketNumber(self.number.0 - 1);
+        let lost = LossSample { largest, ..self.loss(LossCause::Gap, 1) };
+        self.controller.on_loss(&lost);
+        lost
+    }
+}
+
+// ARQ-CC-3
+#[test]
+fn however_long_the_silence_slow_start_follows() {
+    for config in LOSS_BASED {
+        let mut model = Model::new(config);
+        while model.packets() < 200 {
+            model.clean_round();
+        }
+        for _ in 0..3 {
+            model.controller.on_silence();
+            assert_eq!(model.packets(), 2, "{config:?}");
+        }
+        (0..10).for_each(|_| model.clean_round());
+        assert!(model.packets() >= 100, "{config:?}: {} packets", model.packets());
+    }
+}
+
+// ARQ-CC-5
+#[test]
+fn after_silence_a_longer_round_trip_ends_no_slow_start() {
+    for config in LOSS_BASED {
+        let mut model = Model::new(config);
+        while model.packets() < 200 {
+            model.clean_round();
+        }
+        model.controller.on_silence();
+        for round in 1..=8 {
+            let (first, packets) = (model.number.0, model.packets());
+            let rtt = Duration::from_millis(20 * round);
+            (0..packets).for_each(|_| model.send());
+            model.now += rtt;
+            (0..packets).for_each(|n| model.ack(PacketNumber(first + n), 1, rtt, false));
+        }
+        assert!(model.packets() >= 100, "{config:?}: {} packets", model.packets());
+    }
+}
+
+// ARQ-CC-11
+#[test]
+fn a_window_that_is_not_used_does_not_grow() {
+    for config in LOSS_BASED {
+        let mut model = Model::new(config);
+        (0..200).for_each(|_| model.app_limited_round(57));
+        assert_eq!(model.packets(), 2 * 57, "{config:?}: slow start");
+        // Once the threshold is known, a quarter more than what is used.
+        while model.packets() > 30 {
+            model.lose_one();
+        }
+        model.now += Duration::from_secs(1);
+        (0..2_000).for_each(|_| model.app_limited_round(57));
+        assert!((60..=72).contains(&model.packets()), "{config:?}: {} packets", model.packets());
+    }
+}
+
+// ARQ-CC-3
+#[test]
+fn a_late_packet_undoes_no_reduction_but_its_own() {
+    for (config, once, twice) in [(CongestionConfig::Aimd, 10, 5), (CongestionConfig::Cubic, 14, 9)]
+    {
+        let mut model = Model::new(config);
+        (0..10).for_each(|_| model.ack(PacketNumber(0), 1, Duration::ZERO, false));
+        assert_eq!(model.packets(), 20, "{config:?}");
+        let first = model.lose_one();
+        assert_eq!(model.packets(), once, "{config:?}");
+        let second = model.lose_one();
+        assert_eq!(model.packets(), twice, "{config:?}");
+        model.controller.on_spurious_loss(&first);
+        assert_eq!(model.packets(), twice, "{config:?}: the second is lost");
+        model.controller.on_spurious_loss(&second);
+        assert_eq!(model.packets(), once, "{config:?}");
+    }
+}
+
+// ARQ-CC-3
+#[test]
+fn a_reduction_stands_until_all_that_it_was_made_for_has_arrived() {
+    for config in LOSS_BASED {
+        let mut model = Model::new(config);
+        (0..3).for_each(|_| model.send());
+        let lost = |model: &Model, number| LossSample {
+            largest: PacketNumber(number),
+            ..model.loss(LossCause::Gap, 1)
+        };
+        let samples = [0, 1, 2].map(|number| lost(&model, number));
+        samples.iter().for_each(|sample| model.controller.on_loss(sample));
+        let reduced = model.packets();
+        assert!(reduced < 10, "{config:?}");
+        model.controller.on_spurious_loss(&samples[2]);
+        model.controller.on_spurious_loss(&samples[0]);
+        assert_eq!(model.packets(), reduced, "{config:?}: one is lost for good");
+        model.controller.on_spurious_loss(&samples[1]);
+        assert_eq!(model.packets(), 10, "{config:?}");
     }
 }
