@@ -12,6 +12,9 @@ use super::{
 };
 use crate::metrics::parse_address;
 
+/// The window of `cc=constant` where none is named.
+const CONSTANT_WINDOW_BYTES: u64 = 256 << 10;
+
 impl LinkConfig {
     /// Sets what `layer` names and leaves the rest.
     pub(super) fn apply(&mut self, layer: &Layer) -> Result<(), ConfigError> {
@@ -22,7 +25,7 @@ impl LinkConfig {
         for (key, value) in &layer.0 {
             self.apply_key(key, value)?;
         }
-        self.apply_congestion(layer)
+        Ok(())
     }
 
     fn apply_key(&mut self, key: &str, value: &Parsed) -> Result<(), ConfigError> {
@@ -55,35 +58,35 @@ impl LinkConfig {
             }
             ("metrics", Parsed::Text(text)) => self.metrics = Some(metrics(text)?),
             ("stats_log_ms", Parsed::Number(n)) => self.stats_log = n.map(ms),
-            ("mixed_rel", Parsed::Word("0")) => self.mixed_reliability = Wish::Off,
-            // Read before: they name other layers, or need more than one key.
-            ("config" | "preset" | "scheme" | "cc" | "cc_window" | "mixed_rel", _) => {}
+            ("mixed_rel", Parsed::Word(word)) => self.mixed_reliability = wish(word),
+            // Read elsewhere: they name other layers, or need more than one key.
+            ("config" | "preset" | "scheme" | "cc" | "cc_window", _) => {}
             (key, value) => debug_assert!(false, "no meaning for {key}={value:?}"),
         }
         Ok(())
     }
 
-    fn apply_congestion(&mut self, layer: &Layer) -> Result<(), ConfigError> {
-        let window = match layer.0.get("cc_window") {
-            Some(Parsed::Number(Some(bytes))) => Some(*bytes),
-            _ => None,
-        };
-        let congestion = &mut self.protocol.congestion;
-        match layer.word("cc") {
-            Some("bbr") => *congestion = CongestionConfig::Bbr,
-            Some("cubic") => *congestion = CongestionConfig::Cubic,
-            Some("aimd") => *congestion = CongestionConfig::Aimd,
-            // A window of a layer below stays.
-            Some(_) if !matches!(congestion, CongestionConfig::Constant { .. }) => {
-                *congestion = default_constant();
+    /// Sets the congestion control. Which keys go together shows only when all `layers` are known.
+    pub(super) fn apply_congestion(&mut self, layers: [&Layer; 3]) -> Result<(), ConfigError> {
+        let (mut control, mut window) = (None, None);
+        for layer in layers {
+            if let Some(word) = layer.word("cc") {
+                control = Some(word);
+                // Another control has no use for the window of a layer below; a window stays for a constant one.
+                window = window.filter(|_| word == "constant");
             }
-            Some(_) | None => {}
+            window = layer.number("cc_window").or(window);
         }
-        match (congestion, window) {
-            (CongestionConfig::Constant { window_bytes }, Some(bytes)) => *window_bytes = bytes,
+        self.protocol.congestion = match (control, window) {
+            (Some("constant"), window) => {
+                CongestionConfig::Constant { window_bytes: window.unwrap_or(CONSTANT_WINDOW_BYTES) }
+            }
             (_, Some(_)) => return Err(window_without_constant()),
-            (_, None) => {}
-        }
+            (Some("cubic"), None) => CongestionConfig::Cubic,
+            (Some("aimd"), None) => CongestionConfig::Aimd,
+            (Some(_), None) => CongestionConfig::Bbr,
+            (None, None) => return Ok(()),
+        };
         Ok(())
     }
 
@@ -154,10 +157,6 @@ fn scheme_named(name: &str) -> Scheme {
         "stop-and-wait" => Scheme::StopAndWait,
         _ => Scheme::SelectiveRepeat,
     }
-}
-
-fn default_constant() -> CongestionConfig {
-    CongestionConfig::Constant { window_bytes: 256 << 10 }
 }
 
 fn window_without_constant() -> ConfigError {

@@ -101,9 +101,11 @@ impl LinkConfig {
             None => Layer::default(),
         };
         let mut link = Self::default();
-        for layer in [&preset, &file, &locator] {
+        let layers = [&preset, &file, &locator];
+        for layer in layers {
             link.apply(layer)?;
         }
+        link.apply_congestion(layers)?;
         for (key, value) in metadata {
             link.apply_metadata(key, value)?;
         }
@@ -125,9 +127,14 @@ impl LinkConfig {
                  in an order of their own",
             );
         }
-        let built = self.protocol.clone().build();
-        built.map_err(|error| ConfigError::Conflict(error.to_string()))?;
-        Ok(self)
+        match self.protocol.clone().build() {
+            Ok(_) => Ok(self),
+            // The core's knobs, by the names of their keys.
+            Err(arq_proto::ConfigError::Order { smaller, larger }) => {
+                conflict(&format!("`{smaller}_ms` must be below `{larger}_ms`"))
+            }
+            Err(error) => conflict(&error.to_string()),
+        }
     }
 }
 
@@ -170,6 +177,13 @@ impl Layer {
     fn text(&self, key: &str) -> Option<&str> {
         match self.0.get(key) {
             Some(keys::Parsed::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn number(&self, key: &str) -> Option<u64> {
+        match self.0.get(key) {
+            Some(keys::Parsed::Number(number)) => *number,
             _ => None,
         }
     }

@@ -178,7 +178,7 @@ fn what_contradicts_itself_is_an_error() {
         assert!(text.contains("cc_window") && text.contains("cc=constant"), "{text}");
     }
     let text = error("arq/localhost:7447#keep_alive_ms=20000");
-    assert!(text.contains("keep_alive") && text.contains("idle_timeout"), "{text}");
+    assert_eq!(text, "`keep_alive_ms` must be below `idle_timeout_ms`");
     for (keys, one, other) in [
         ("?rel=0;mixed_rel=1", "`rel=0`", "`mixed_rel=1`"),
         ("?rel=0;multistream=0", "`rel=0`", "`multistream=0`"),
@@ -205,6 +205,11 @@ fn the_locator_wins_over_the_file_and_the_file_over_the_preset() {
     let link = parse(&format!("arq/localhost:7447#config={path};preset=v2v")).unwrap();
     assert_eq!(link.protocol.keep_alive, Duration::from_millis(250));
     assert_eq!(link.protocol.queue_age, Duration::from_millis(70));
+    let path = file("single", "{ mixed_rel: '0' }");
+    for (keys, wish) in [("", Wish::Off), (";mixed_rel=auto", Wish::Auto)] {
+        let link = parse(&format!("arq/localhost:7447#config={path}{keys}")).unwrap();
+        assert_eq!(link.mixed_reliability, wish);
+    }
 }
 
 #[test]
@@ -279,6 +284,13 @@ fn congestion_keys_combine() {
     assert_eq!(congestion(&format!("config={path};cc=constant")), constant(100_000));
     assert_eq!(congestion(&format!("config={path};cc_window=50000")), constant(50_000));
     assert_eq!(congestion(&format!("config={path};cc=bbr")), CongestionConfig::Bbr);
+    // Only what comes of all layers must fit together.
+    for (number, cc) in ["", "cc: 'cubic', "].iter().enumerate() {
+        let path = file(&format!("window-{number}"), &format!("{{ {cc}cc_window: 100000 }}"));
+        assert_eq!(congestion(&format!("config={path};cc=constant")), constant(100_000));
+        let text = error(&format!("arq/localhost:7447#config={path}"));
+        assert!(text.contains("cc_window") && text.contains("cc=constant"), "{text}");
+    }
 }
 
 #[test]
