@@ -40,7 +40,7 @@ pub(crate) struct MetricsError {
 }
 
 /// Serves the statistics of this process at `http://address/metrics`, until it ends. An address
-/// that they are served at already is no error. Port 0 is any free one.
+/// that they are served at already, by itself or as one of all, is no error. Port 0 is any free one.
 ///
 /// Returns the address that was bound.
 ///
@@ -48,7 +48,9 @@ pub(crate) struct MetricsError {
 /// What the kernel answers, `AddrInUse` for a taken port.
 pub fn serve(address: SocketAddr) -> io::Result<SocketAddr> {
     let mut served = SERVED.lock();
-    if let Some(bound) = served.get(&address) {
+    if let Some((_, bound)) =
+        served.iter().find(|(asked, bound)| **asked == address || covers(bound, &address))
+    {
         return Ok(*bound);
     }
     let listener = TcpListener::bind(address)?;
@@ -63,6 +65,13 @@ pub fn serve(address: SocketAddr) -> io::Result<SocketAddr> {
         served.insert(address, bound);
     }
     Ok(bound)
+}
+
+/// Whether what is bound to all addresses answers at `address`, which could not be bound beside it.
+fn covers(bound: &SocketAddr, address: &SocketAddr) -> bool {
+    bound.ip().is_unspecified()
+        && bound.is_ipv4() == address.is_ipv4()
+        && bound.port() == address.port()
 }
 
 /// Serves what `config` and the environment ask for. A locator that cannot have what it asks for is
@@ -151,5 +160,15 @@ mod tests {
         drop(free);
         assert_eq!(serve(address).unwrap(), address);
         assert_eq!(serve(address).unwrap(), address);
+    }
+
+    #[test]
+    fn what_is_served_at_all_addresses_is_served_at_each() {
+        let free = TcpListener::bind("0.0.0.0:0").unwrap();
+        let everywhere = free.local_addr().unwrap();
+        drop(free);
+        assert_eq!(serve(everywhere).unwrap(), everywhere);
+        let here = SocketAddr::from((Ipv4Addr::LOCALHOST, everywhere.port()));
+        assert_eq!(serve(here).unwrap(), everywhere);
     }
 }
