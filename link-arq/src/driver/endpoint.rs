@@ -6,7 +6,10 @@ use std::{
     collections::{BTreeMap, VecDeque},
     fmt, io,
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc,
+    },
     time::{Duration, Instant},
 };
 
@@ -102,6 +105,7 @@ impl ArqEndpoint {
             }),
             deadlines: Deadlines::new(virtual_time)?,
             queues: Mutex::default(),
+            blocked: AtomicBool::new(false),
             wake: Notify::new(),
         });
         let (report, progress) = watch::channel(Progress::InUse);
@@ -192,6 +196,8 @@ pub(super) struct Shared {
     pub(super) deadlines: Deadlines,
     pub(super) wake: Notify,
     queues: Mutex<Queues>,
+    /// Somebody waits for room: who comes now waits behind. Asked before every send, so it takes no lock.
+    blocked: AtomicBool,
     registry: Mutex<Registry>,
 }
 
@@ -245,8 +251,10 @@ impl Refusals {
 struct Queues {
     /// Their turn was over.
     ready: VecDeque<Arc<Inner>>,
-    /// The socket was full.
-    blocked: Vec<Arc<Inner>>,
+    /// The socket was full before they had sent anything in their turn: these are the first when it has room.
+    starved: VecDeque<Arc<Inner>>,
+    /// The socket was full when they had sent something.
+    served: VecDeque<Arc<Inner>>,
 }
 
 impl Shared {
@@ -297,20 +305,30 @@ impl Shared {
         self.wake.notify_one();
     }
 
-    pub(super) fn wait_for_room(&self, connection: Arc<Inner>) {
-        self.queues.lock().blocked.push(connection);
+    /// The socket is full, for one that `is_starved` if this turn has brought it nothing.
+    pub(super) fn wait_for_room(&self, connection: Arc<Inner>, is_starved: bool) {
+        let mut queues = self.queues.lock();
+        let queue = if is_starved { &mut queues.starved } else { &mut queues.served };
+        queue.push_back(connection);
+        self.blocked.store(true, Ordering::Release);
+        drop(queues);
         self.wake.notify_one();
     }
 
     pub(super) fn is_blocked(&self) -> bool {
-        !self.queues.lock().blocked.is_empty()
+        self.blocked.load(Ordering::Acquire)
     }
 
-    /// The socket has room again.
+    /// The socket has room again. It may be full before all who have waited are served: those who got nothing are
+    /// the first next time, so that each gets its share.
     pub(super) fn unblock(&self) {
         let mut queues = self.queues.lock();
-        let Queues { ready, blocked } = &mut *queues;
-        ready.extend(blocked.drain(..));
+        let Queues { ready, starved, served } = &mut *queues;
+        // Those whose turn was over have sent more recently.
+        starved.append(served);
+        starved.append(ready);
+        std::mem::swap(ready, starved);
+        self.blocked.store(false, Ordering::Release);
     }
 
     /// Those whose turn it is: each once, so that none is served twice before another.

@@ -83,11 +83,16 @@ impl Inner {
         mut unsent: Option<Unsent>,
         batches: usize,
     ) {
+        if endpoint.is_blocked() {
+            // The room that there may be now is for those who wait already.
+            self.wait_for_room(endpoint, unsent, true);
+            return;
+        }
         let mut buffer = match &mut unsent {
             Some(unsent) => std::mem::take(&mut unsent.bytes),
             None => buffers::take(),
         };
-        for _ in 0..batches {
+        for sent in 0..batches {
             let next = match unsent.take() {
                 Some(unsent) => Some((unsent.transmit, unsent.source)),
                 None => self.next_transmit(endpoint, &mut buffer),
@@ -105,8 +110,8 @@ impl Inner {
             match endpoint.socket.try_send(&segments) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.park(Some(Unsent { bytes: buffer, transmit, source }));
-                    endpoint.wait_for_room(self.clone());
+                    let unsent = Unsent { bytes: buffer, transmit, source };
+                    self.wait_for_room(endpoint, Some(unsent), sent == 0);
                     return;
                 }
                 // As good as lost on the way: the protocol repairs it.
@@ -143,6 +148,16 @@ impl Inner {
         state.outbox = Outbox::Idle;
         self.settle_and_unlock(state);
         None
+    }
+
+    fn wait_for_room(
+        self: &Arc<Self>,
+        endpoint: &Arc<Shared>,
+        unsent: Option<Unsent>,
+        is_starved: bool,
+    ) {
+        self.park(unsent);
+        endpoint.wait_for_room(self.clone(), is_starved);
     }
 
     fn park(self: &Arc<Self>, unsent: Option<Unsent>) {
