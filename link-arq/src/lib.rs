@@ -39,6 +39,7 @@
 mod batch;
 pub mod config;
 pub mod driver;
+mod given_up;
 mod link;
 mod manager;
 pub mod metrics;

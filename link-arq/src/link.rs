@@ -35,6 +35,7 @@ use zenoh_result::{bail, zerror, ZResult};
 use crate::{
     batch::{is_goodbye, keep_alive_framed_as},
     driver::ArqConnection,
+    given_up::GivenUp,
     manager::driver_runtime,
     statistics::{self, AssociationStats},
     terms::Terms,
@@ -105,6 +106,8 @@ pub(crate) struct LinkUnicastArq {
     closed: CancellationToken,
     /// When the last batch of the peer's session came over this link, at first when it was opened.
     session_heard_at: Mutex<Instant>,
+    /// Writes that zenoh has cancelled, and whose successors it writes nevertheless.
+    given_up: GivenUp,
 }
 
 /// The links of a connection from `src` to `dst` on the agreed terms. Their statistics are logged
@@ -144,6 +147,7 @@ pub(crate) fn links(
             src_addr,
             closed: CancellationToken::new(),
             session_heard_at: Mutex::new(Instant::now()),
+            given_up: GivenUp::default(),
         }))
     };
     if terms.mixed_reliability {
@@ -179,12 +183,13 @@ impl LinkUnicastArq {
         let connection = &self.association.connection;
         let lane = self.lane(priority)?;
         let sent = async {
+            let write = self.given_up.write(lane, message);
             if is_goodbye(message) {
                 self.association.parting.store(true, Ordering::Release);
                 connection.delivered().await;
             }
             self.association.learn_framing(message);
-            connection.send(lane, message).await
+            write.send(connection).await
         };
         let closed = || zerror!("cannot write on {self}: the link is closed").into();
         if self.closed.is_cancelled() {
@@ -322,6 +327,7 @@ impl LinkUnicastTrait for LinkUnicastArq {
         }
         tracing::trace!("closing {self}");
         self.closed.cancel();
+        self.given_up.forget();
         if self.association.open.fetch_sub(1, Ordering::AcqRel) == 1 {
             let Association { connection, parting, .. } = &*self.association;
             match parting.load(Ordering::Acquire) {

@@ -277,6 +277,54 @@ async fn a_refusal_does_not_wait_for_lanes_that_nobody_reads() {
     end.expect("at once").expect_err("the link ended");
 }
 
+/// When zenoh closes, it gives up the write that waits and goes on with what is queued behind it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_that_were_given_up_leave_no_gap() {
+    const PATIENCE: Duration = Duration::from_millis(200);
+    let (_server, _client, near, far) = linked("arq/127.0.0.1:0#lane_window=131072", "").await;
+    let ((near, _), (far, _)) = (both(&near), both(&far));
+    let batch = |number: u8| vec![number; 60_000];
+    let mut given_up = 0;
+    // Nobody reads.
+    while timeout(PATIENCE, near.write_all(&batch(given_up), Some(Priority::Data))).await.is_ok() {
+        given_up += 1;
+    }
+    for number in [given_up + 1, given_up + 2] {
+        let write = timeout(PATIENCE, near.write_all(&batch(number), Some(Priority::Data))).await;
+        write.expect_err("there is no room for it either");
+    }
+    // Other priorities have room, and are not asked to wait.
+    passes(&*near, &*far, Some(Priority::RealTime)).await;
+
+    let last = given_up + 3;
+    let reader = tokio::spawn(async move {
+        let mut buffer = vec![0; usize::from(ARQ_MTU)];
+        for number in 0..=last {
+            let read = timeout(HANG, far.read(&mut buffer, Some(Priority::Data))).await;
+            assert_eq!((read.unwrap().unwrap(), buffer[0]), (60_000, number));
+        }
+    });
+    near.write_all(&batch(last), Some(Priority::Data)).await.unwrap();
+    reader.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_who_gives_up_write_after_write_is_told() {
+    const PATIENCE: Duration = Duration::from_millis(200);
+    let (_server, _client, near, _far) = linked("arq/127.0.0.1:0#lane_window=131072", "").await;
+    let (near, _) = both(&near);
+    let mut given_up = 0;
+    let error = loop {
+        match timeout(PATIENCE, near.write_all(&[7; 60_000], Some(Priority::Data))).await {
+            Ok(written) if given_up == 0 => written.unwrap(),
+            Ok(written) => break written.unwrap_err().to_string(),
+            Err(_elapsed) => given_up += 1,
+        }
+        assert!(given_up < 10, "memory is bounded");
+    };
+    assert!(error.contains("given up"), "{error}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dropping_the_links_closes() {
     let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "").await;

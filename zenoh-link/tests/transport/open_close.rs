@@ -2,7 +2,9 @@
 
 //! Do transports open and close from both sides, within their limits, again and again?
 
-use crate::harness::{endpoint, exchange, joints, pair, send, soon, Letter, Node};
+use crate::harness::{
+    endpoint, endpoint_with, exchange, joints, pair, protocol, send, soon, Letter, Node,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_connecting_side_closes() {
@@ -74,6 +76,36 @@ async fn what_arrives_before_a_close_is_whole_from_the_beginning() {
     let arrived = listener.journal(|journal| journal.letters.clone());
     // zenoh's close overtakes what waits in its own queues; nothing may be missing in between. More
     // than those hold was sent, so that the link had taken some.
+    assert!(!arrived.is_empty());
+    assert_eq!(arrived, letters[..arrived.len()]);
+}
+
+/// zenoh gives up the write that waits when it closes, and then writes what is queued behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_missing_where_a_write_was_waiting_at_the_close() {
+    nothing_is_missing_amid_writes(Node::new).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_missing_where_a_write_was_waiting_at_the_close_without_qos() {
+    nothing_is_missing_amid_writes(|| Node::with(|unicast| unicast.qos(false))).await;
+}
+
+async fn nothing_is_missing_amid_writes(node: impl Fn() -> Node) {
+    if protocol() != "arq" {
+        // No other link can be told to be slow.
+        return;
+    }
+    let (listener, connector) = (node(), node());
+    let at = listener.listen().await;
+    let slowly = endpoint_with(at.address().as_str(), "max_rate=8000000;queue_bytes=1");
+    let transport = connector.connect(&slowly).await.unwrap();
+    listener.transport_to(&connector).await;
+    let letters = Letter::series(400, 1_000);
+    send(&transport, &letters).await;
+    soon("close", transport.close()).await.unwrap();
+    listener.alone().await;
+    let arrived = listener.journal(|journal| journal.letters.clone());
     assert!(!arrived.is_empty());
     assert_eq!(arrived, letters[..arrived.len()]);
 }

@@ -68,8 +68,18 @@ impl ArqConnection {
     /// See [`SendError`].
     pub async fn send(&self, lane: LaneId, message: &[u8]) -> Result<(), SendError> {
         let message = Bytes::copy_from_slice(message);
-        let send = poll_fn(|cx| self.0.poll_send(cx, lane, &message));
+        let send = poll_fn(|cx| self.poll_send(cx, lane, &message));
         tokio::task::coop::cooperative(send).await
+    }
+
+    /// As [`Self::send`], for a message that has its own memory. Nothing of it is taken before this is ready.
+    pub(crate) fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        lane: LaneId,
+        message: &Bytes,
+    ) -> Poll<Result<(), SendError>> {
+        self.0.poll_send(cx, lane, message)
     }
 
     /// Waits for the next whole message of `lane`. When the future is dropped before it is ready,
