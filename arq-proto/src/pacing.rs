@@ -22,6 +22,8 @@ const MAX_BURST_BYTES: u64 = 64 << 10;
 const LATE_TIME: Duration = Duration::from_millis(4);
 const MAX_LATE_BYTES: u64 = 256 << 10;
 
+/// Bytes are paid out by so many: a quarter of fewer is nothing.
+const PAID_OUT: u64 = 4;
 /// Time must pass between two tries, however high the rate.
 const MIN_WAIT: Duration = Duration::from_micros(1);
 
@@ -81,9 +83,10 @@ impl Pacer {
         if self.tokens >= self.mtu {
             return None;
         }
-        // Wake up for a burst, not for one packet.
-        let wanted = (self.quantum / 2).max(self.mtu) + self.debt - self.tokens;
-        let at = now + time_for(wanted, rate).max(MIN_WAIT);
+        // Wake up for a burst, not for one packet: but where a packet takes longer than that, each in its time.
+        let burst = bytes_in(BURST_TIME, rate) / 2;
+        let wanted = burst.clamp(self.mtu, self.quantum / 2) + self.debt - self.tokens;
+        let at = now + time_for(wanted.next_multiple_of(PAID_OUT), rate).max(MIN_WAIT);
         self.awaited = Some(at);
         Some(at)
     }
@@ -115,6 +118,7 @@ impl Pacer {
         self.late = self.late.max(late).min(MAX_LATE_BYTES.saturating_sub(self.capacity));
         let most = self.capacity + self.late;
         let earned = bytes_in(now.saturating_duration_since(self.refilled_at), rate);
+        let earned = earned - earned % PAID_OUT;
         // Where what does not wait takes the whole rate, what waits has a quarter all the same.
         let paid = self.debt.min(earned - earned / 4);
         let tokens = self.tokens.saturating_add(earned - paid);
@@ -136,7 +140,8 @@ fn bytes_in(time: Duration, rate: u64) -> u64 {
 }
 
 fn time_for(bytes: u64, rate: u64) -> Duration {
-    let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
+    // Not a nanosecond before they have accrued: that would be one more wake-up.
+    let nanos = (u128::from(bytes) * 1_000_000_000).div_ceil(rate.max(1).into());
     // An hour is as good as never: the rate will have changed.
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX).min(3_600_000_000_000))
 }
@@ -186,7 +191,7 @@ mod tests {
             }
             // The wait is that for the next few packets, not for the next burst.
             let wait = pacer.delay_until(now, rate, Some(burst));
-            assert!(wait <= Some(now + Duration::from_millis(5)));
+            assert!(wait <= Some(now + Duration::from_millis(1)));
             pacer.rest();
             packets
         };
@@ -237,13 +242,65 @@ mod tests {
             }
             packets
         };
-        // Half a bucket of ten packets was waited for; ten packets accrue in a millisecond.
-        assert_eq!(sent_after(Duration::ZERO, false, Some(0)), 5);
-        assert_eq!(sent_after(ms, false, Some(0)), 5 + 10);
-        assert_eq!(sent_after(3 * ms, false, Some(0)), 5 + 30);
+        // A quarter of a millisecond was waited for, two and a half packets; ten accrue in a millisecond.
+        assert_eq!(sent_after(Duration::ZERO, false, Some(0)), 2);
+        assert_eq!(sent_after(ms, false, Some(0)), 2 + 10);
+        assert_eq!(sent_after(3 * ms, false, Some(0)), 2 + 30);
         assert_eq!(sent_after(40 * ms, false, Some(0)), 10 + 40, "a time slice");
         assert_eq!(sent_after(40 * ms, true, Some(0)), 10, "a pause");
         assert_eq!(sent_after(40 * ms, false, None), 10, "no bursts are wanted");
+    }
+
+    // ARQ-CC-4
+    #[test]
+    fn a_slow_sender_waits_for_a_packet_and_a_fast_one_for_a_quarter_of_a_millisecond() {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let t0 = Instant::now();
+        for (rate, wait_us) in [(125_000, 9_600), (12_000_000, 250), (128_000_000, 250)] {
+            let mut pacer = Pacer::new(1_200, t0);
+            pacer.on_sent(12_000);
+            let wait = Duration::from_micros(wait_us);
+            assert_eq!(pacer.delay_until(t0, rate, None), Some(t0 + wait), "rate {rate}");
+            assert_eq!(pacer.delay_until(t0 + wait, rate, None), None, "rate {rate}");
+        }
+    }
+
+    /// Where a packet's time is no whole number of nanoseconds, too.
+    // ARQ-CC-4
+    #[test]
+    fn who_comes_when_told_to_may_send() {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let t0 = Instant::now();
+        for rate in [70_001, 123_457, 999_983, 7_000_003] {
+            let (mut pacer, mut now) = (Pacer::new(1_201, t0), t0);
+            for _ in 0..100 {
+                pacer.owe(7);
+                while pacer.delay_until(now, rate, None).is_none() {
+                    pacer.on_sent(1_201);
+                }
+                now = pacer.delay_until(now, rate, None).unwrap_or(now);
+                assert_eq!(pacer.delay_until(now, rate, None), None, "rate {rate}");
+            }
+        }
+    }
+
+    // ARQ-CC-7
+    #[test]
+    fn who_asks_often_gets_that_quarter_too() {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let t0 = Instant::now();
+        let mut pacer = Pacer::new(1_200, t0);
+        pacer.on_sent(12_000);
+        let mut bytes = 0_u64;
+        for tick in 1..=60_000 {
+            // Twice the rate.
+            pacer.owe(2);
+            while pacer.delay_until(t0 + tick * Duration::from_millis(1), 1_000, None).is_none() {
+                pacer.on_sent(1_200);
+                bytes += 1_200;
+            }
+        }
+        assert!((12_000..=15_600).contains(&bytes), "{bytes} bytes in a minute");
     }
 
     // ARQ-CC-7
@@ -274,11 +331,11 @@ mod tests {
         let rate = 1_200_000;
         let mut pacer = Pacer::new(1_200, t0);
         pacer.on_sent(12_000 + 2_400);
-        // Half a bucket and the debt, at a packet per millisecond.
-        assert_eq!(pacer.delay_until(t0, rate, Some(0)), Some(t0 + Duration::from_millis(5 + 2)));
+        // A packet and the debt, at a packet per millisecond.
+        assert_eq!(pacer.delay_until(t0, rate, Some(0)), Some(t0 + Duration::from_millis(1 + 2)));
         pacer.on_sent(1_000_000);
-        assert_eq!(pacer.delay_until(t0, rate, Some(0)), Some(t0 + Duration::from_millis(5 + 10)));
-        let later = t0 + Duration::from_millis(15);
+        assert_eq!(pacer.delay_until(t0, rate, Some(0)), Some(t0 + Duration::from_millis(1 + 10)));
+        let later = t0 + Duration::from_millis(11);
         assert_eq!(pacer.delay_until(later, rate, Some(0)), None);
     }
 }

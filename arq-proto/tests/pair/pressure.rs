@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use arq_proto::{
-    config::MIN_WINDOW_BYTES, Config, ConfigBuilder, CongestionConfig, LaneId, Reliability,
+    config::MIN_WINDOW_BYTES, Config, ConfigBuilder, CongestionConfig, FecConfig, LaneId,
+    Reliability,
 };
 use arq_sim::{lane, AppPlan, Bottleneck, Flow, Pair, Reading, Scenario, WireConfig};
 
@@ -210,4 +211,51 @@ fn an_urgent_message_does_not_wait_for_bulk() {
     // Half of the window waits in the path's queue, 20 ms at 10 Mb/s.
     assert!(alone < 15 * MS, "{alone:?}");
     assert!(beside < alone + Duration::from_millis(45), "{beside:?} beside bulk, {alone:?} alone");
+}
+
+/// Thirteen packets: ten leave at once, the others as they accrue.
+// ARQ-CC-4
+#[test]
+fn a_slow_pacer_lets_out_each_packet_in_its_time() {
+    let config = ConfigBuilder {
+        max_rate_bps: Some(1_000_000),
+        mtu: Some(1_200),
+        fec: FecConfig::Off,
+        ..Config::builder()
+    };
+    let flow = Flow::reliable(BULK, 13 * 1_150, 50).every(300 * MS);
+    let mut pair = Pair::new(&Scenario::new(1).config(config).client_sends([flow]));
+    pair.run_to_delivery(60 * SEC).unwrap();
+    let mut latencies = pair.server_side().app.inbox(bulk_lane()).latencies.clone();
+    latencies.sort_unstable();
+    let median = latencies[latencies.len() / 2];
+    assert!(median <= (35 + 10) * MS, "{median:?}");
+}
+
+/// The batch has emptied the bucket.
+// ARQ-CC-4, ARQ-LAN-2
+#[test]
+fn an_urgent_message_waits_for_one_packet_of_the_pacer() {
+    let config = ConfigBuilder {
+        max_rate_bps: Some(1_000_000),
+        mtu: Some(1_200),
+        fec: FecConfig::Off,
+        ..Config::builder()
+    };
+    let mut pair = Pair::new(&Scenario::new(1).config(config));
+    pair.run_to_connected(SEC).unwrap();
+    let client = pair.conn;
+    for _ in 0..20 {
+        let send = |pair: &mut Pair, flow: Flow| {
+            pair.world.with_conn(client, |clock, _, app| app.add_flow(clock.offset(), flow));
+            pair.world.run_for(MS).unwrap();
+        };
+        send(&mut pair, Flow::reliable(BULK, 13 * 1_150, 1));
+        send(&mut pair, Flow::reliable(1, 300, 1));
+        pair.world.run_for(500 * MS).unwrap();
+    }
+    let urgent = &pair.server_side().app.inbox(lane(1, Reliability::Reliable)).latencies;
+    let worst = urgent.iter().max().unwrap();
+    assert_eq!(urgent.len(), 20);
+    assert!(*worst <= (10 + 10) * MS, "{worst:?}");
 }
