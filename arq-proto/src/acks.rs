@@ -19,6 +19,8 @@ const ACKS_PER_ROUND_TRIP: u64 = 16;
 const MAX_PACKETS_PER_ACK: u64 = 32;
 /// Numbers that are missing at once and counted as lost: a longer gap is an outage, not loss.
 const MAX_GAP_COUNTED: u64 = 64;
+/// How far behind the largest number one may still arrive that is not counted as lost.
+const MAX_LATE: u64 = 64;
 
 /// Whether a packet is news.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +48,8 @@ pub(crate) struct AckManager {
     every: u64,
     round_start: Instant,
     round_packets: u64,
+    /// Numbers below are counted as arrived or lost, in their order; the first to arrive is the first counted.
+    counted: u64,
     /// How much of what the peer sends is lost.
     pub(crate) loss: LossEstimator,
 }
@@ -64,6 +68,7 @@ impl AckManager {
             every: 1,
             round_start: now,
             round_packets: 0,
+            counted: 0,
             loss: LossEstimator::default(),
         }
     }
@@ -98,15 +103,16 @@ impl AckManager {
         rtt: Duration,
     ) {
         let gap = self.changes_gaps(number.0);
+        self.pass_outage(number.0);
         self.received.insert(number.0);
-        self.floor = self.floor.max(floor.min(number.0));
-        // What is forgotten cannot be told from a duplicate any more.
-        self.floor = self.floor.max(self.received.trim(MAX_RANGES).unwrap_or(0));
-        self.received.remove_below(self.floor);
-        self.loss.record(false);
         if self.largest.is_none_or(|(largest, _)| largest < number.0) {
             self.largest = Some((number.0, now));
         }
+        self.floor = self.floor.max(floor.min(number.0));
+        self.count_below(self.floor.max(self.expected().0.saturating_sub(MAX_LATE)));
+        // What is forgotten cannot be told from a duplicate any more.
+        self.floor = self.floor.max(self.received.trim(MAX_RANGES).unwrap_or(0));
+        self.received.remove_below(self.floor);
         self.gap |= gap;
         if ack == AckRequest::No {
             return;
@@ -121,16 +127,29 @@ impl AckManager {
     }
 
     /// Whether a packet opens a hole or closes one (part of one).
-    fn changes_gaps(&mut self, number: u64) -> bool {
-        let Some((largest, _)) = self.largest else { return number != 0 };
-        if number < largest {
-            return true;
+    fn changes_gaps(&self, number: u64) -> bool {
+        number != self.expected().0
+    }
+
+    /// Passes over what is missing before `number` and need not be counted: a jump costs no more than a few losses.
+    fn pass_outage(&mut self, number: u64) {
+        if self.largest.is_none() {
+            self.counted = number;
         }
-        let missing = number - largest - 1;
-        for _ in 0..missing.min(MAX_GAP_COUNTED) {
-            self.loss.record(true);
+        let outage = self.expected().0 + MAX_GAP_COUNTED;
+        if number > outage {
+            self.count_below(outage);
+            self.counted = number;
         }
-        missing > 0
+    }
+
+    /// Counts the numbers below `end`: what has not arrived by now is lost. A missing number alone is no loss yet, it
+    /// may have been overtaken.
+    fn count_below(&mut self, end: u64) {
+        for number in self.counted..end {
+            self.loss.record(!self.received.contains(number));
+        }
+        self.counted = self.counted.max(end);
     }
 
     fn count_round(&mut self, now: Instant, rtt: Duration) {
@@ -253,5 +272,55 @@ mod tests {
         assert_eq!(acks.classify(PacketNumber(89)), Arrival::Duplicate);
         assert_eq!(acks.classify(PacketNumber(90)), Arrival::New);
         assert_eq!(acks.classify(PacketNumber(100)), Arrival::Duplicate);
+    }
+
+    /// The estimate of who receives these numbers, from a sender that wants to hear of the last eight.
+    fn upper_after(numbers: impl IntoIterator<Item = u64>) -> f64 {
+        let t0 = t0();
+        let mut acks = AckManager::new(Duration::ZERO, t0);
+        for number in numbers {
+            let floor = number.saturating_sub(8);
+            acks.on_packet(t0, PacketNumber(number), floor, AckRequest::Some, RTT);
+        }
+        acks.loss.upper().as_f64()
+    }
+
+    // ARQ-LOS-3
+    #[test]
+    fn what_is_only_late_is_not_lost() {
+        let t0 = t0();
+        let mut acks = AckManager::new(Duration::ZERO, t0);
+        for flight in 0..1_000 {
+            for number in (flight * 10..flight * 10 + 10).rev() {
+                receive(&mut acks, t0, number, AckRequest::Some);
+            }
+        }
+        let mut nothing_lost = LossEstimator::default();
+        (0..10_000).for_each(|_| nothing_lost.record(false));
+        assert_eq!(acks.loss.upper(), nothing_lost.upper());
+        assert_eq!(acks.loss.calm(), nothing_lost.calm());
+    }
+
+    // ARQ-LOS-3
+    #[test]
+    fn what_is_lost_is_seen_as_soon_as_nobody_waits_for_it() {
+        // Half of it: after 32 packets that arrive, and a sender that gives each up after eight.
+        assert!(upper_after((0..32).map(|n| 2 * n)) > 0.45);
+        let tenth = upper_after((0..200).filter(|n| n % 10 != 5));
+        assert!((0.1..0.2).contains(&tenth), "{tenth}");
+        // A sender that gives up nothing.
+        let (t0, mut acks) = (t0(), AckManager::new(Duration::ZERO, t0()));
+        (0..100).for_each(|n| receive(&mut acks, t0, 2 * n, AckRequest::Some));
+        assert!(acks.loss.upper().as_f64() > 0.45);
+    }
+
+    // ARQ-LOS-3
+    #[test]
+    fn an_outage_counts_as_a_few_losses_however_long_it_is() {
+        let up_to = |last| upper_after((0..1_000).chain([1_064, last]).chain(last + 1..last + 100));
+        let (short, long) = (up_to(1_200), up_to(1 << 61));
+        assert_eq!(short, long);
+        // Every packet jumps: what it costs is bounded.
+        assert_eq!(upper_after((0..10_000).map(|n| n << 40)), 0.5);
     }
 }
