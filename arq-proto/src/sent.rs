@@ -24,6 +24,8 @@ pub(crate) enum Content {
     MaxData,
     /// A lane's receive credit.
     MaxLaneData(LaneId),
+    /// The messages of a lane that nobody need wait for.
+    Forget(LaneId),
     /// The end of the connection.
     Close,
 }
@@ -59,7 +61,7 @@ pub(crate) struct SentPacket {
 impl SentPacket {
     /// Whether a loss of it would be repaired: that of PING and FORGET is not.
     fn is_awaited(&self) -> bool {
-        !self.contents.is_empty()
+        self.contents.iter().any(|content| !matches!(content, Content::Forget(_)))
     }
 }
 

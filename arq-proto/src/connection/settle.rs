@@ -22,6 +22,7 @@ impl Connection {
                     self.credit_settled += settled;
                 }
                 Content::Close => self.drain(),
+                Content::Forget(lane) => self.send_lanes[lane.index()].on_forget_settled(),
                 Content::MaxData | Content::MaxLaneData(_) => {}
             }
         }
@@ -34,6 +35,8 @@ impl Connection {
                 }
                 Content::MaxData => self.granted.on_lost(),
                 Content::MaxLaneData(lane) => self.lane_granted[lane.index()].on_lost(),
+                // Not repaired, but the next one need not wait for its answer.
+                Content::Forget(lane) => self.send_lanes[lane.index()].on_forget_settled(),
                 Content::Close => {}
             }
         }
@@ -101,6 +104,8 @@ pub(super) fn judge_silence(
 ) -> Silence {
     match *content {
         Content::Symbol { lane, seq, .. } => lanes[lane.index()].judge_silence(seq, chance),
-        Content::MaxData | Content::MaxLaneData(_) | Content::Close => Silence::Expected,
+        Content::MaxData | Content::MaxLaneData(_) | Content::Forget(_) | Content::Close => {
+            Silence::Expected
+        }
     }
 }

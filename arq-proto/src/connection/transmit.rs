@@ -274,7 +274,7 @@ impl Connection {
     fn has_control(&self) -> bool {
         self.ping_due
             || self.has_credit_to_grant()
-            || self.send_lanes.iter().any(|lane| lane.has_forget())
+            || self.send_lanes.iter().any(|lane| lane.has_urgent_forget())
     }
 
     /// Whether reading has made room that the peer should hear of: then something is to be transmitted.
@@ -302,7 +302,7 @@ impl Connection {
             }
             if draft.room(out) >= CONTROL_BYTES {
                 if let Some(below) = self.send_lanes[index].take_forget() {
-                    draft.put(out, &Frame::Forget { lane, below }, None);
+                    draft.put(out, &Frame::Forget { lane, below }, Some(Content::Forget(lane)));
                 }
             }
         }

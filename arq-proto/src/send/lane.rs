@@ -51,6 +51,8 @@ pub(crate) struct SendLane {
     blocked: bool,
     /// The peer should hear that it need not wait for messages below `base`.
     forget_due: bool,
+    /// Packets under way that say so.
+    forgets_in_flight: u32,
     expired: u64,
 }
 
@@ -119,6 +121,7 @@ impl SendLane {
             limits,
             blocked: false,
             forget_due: false,
+            forgets_in_flight: 0,
             expired: 0,
         }
     }
@@ -418,11 +421,22 @@ impl SendLane {
 
     /// The message below which nobody need wait, if the peer should hear it; says so once.
     pub(crate) fn take_forget(&mut self) -> Option<MessageSeq> {
-        std::mem::take(&mut self.forget_due).then_some(self.base)
+        let due = std::mem::take(&mut self.forget_due);
+        self.forgets_in_flight += u32::from(due);
+        due.then_some(self.base)
     }
 
-    pub(crate) fn has_forget(&self) -> bool {
-        self.forget_due
+    /// Whether that is worth a packet of its own. As in Nagle's algorithm, not while one is under way: where messages
+    /// expire all the time, each would bring a packet that neither window nor pacer stops, and put off the probe of a
+    /// path that is silent.
+    pub(crate) fn has_urgent_forget(&self) -> bool {
+        self.forget_due && self.forgets_in_flight == 0
+    }
+
+    /// A packet that said so was acknowledged, or counts as lost.
+    pub(crate) fn on_forget_settled(&mut self) {
+        // Lost and then acknowledged is settled twice.
+        self.forgets_in_flight = self.forgets_in_flight.saturating_sub(1);
     }
 
     /// Raises the credit. A lower one is old news: frames may overtake each other.
@@ -547,5 +561,29 @@ mod tests {
         lane.expire(t0 + 100 * MS);
         assert_eq!((lane.expired(), lane.buffered_bytes()), (1, 0));
         assert_eq!((lane.take_forget(), lane.expiry()), (Some(3), None));
+    }
+
+    // ARQ-BEF-3
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+    fn what_expires_is_told_at_once_but_once_in_a_round_trip() {
+        let t0 = Instant::now();
+        let id = LaneId::new(4, Reliability::BestEffort).unwrap();
+        let limits = QueueLimits { bytes: 10_000, age: 100 * MS };
+        let mut lane = SendLane::new(id, limits, Some(10 * MS));
+        for at in 0..4 {
+            assert!(lane.push(t0 + at * MS, vec![1; 900].into()));
+        }
+        lane.expire(t0 + 10 * MS);
+        assert!(lane.has_urgent_forget());
+        assert_eq!(lane.take_forget(), Some(1));
+        lane.expire(t0 + 11 * MS);
+        assert!(!lane.has_urgent_forget(), "one is under way");
+        assert_eq!(lane.take_forget(), Some(2), "but another packet takes it along");
+        lane.expire(t0 + 12 * MS);
+        for urgent in [false, true] {
+            lane.on_forget_settled();
+            assert_eq!(lane.has_urgent_forget(), urgent);
+        }
     }
 }

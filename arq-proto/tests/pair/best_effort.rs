@@ -3,10 +3,10 @@
 //! What does a best-effort lane promise? At most once, in order, and nothing older than its
 //! deadline.
 
-use std::time::Duration;
+use std::{cell::Cell, ops::Range, rc::Rc, time::Duration};
 
 use arq_proto::{Config, ConfigBuilder, Reliability};
-use arq_sim::{harness::Victim, lane, Flow, Pair, Scenario, WireConfig};
+use arq_sim::{harness::Victim, lane, Datagram, Flow, Forged, Pair, Scenario, Verdict, WireConfig};
 
 use crate::common::{lossy, MS, SEC};
 
@@ -72,6 +72,52 @@ fn never_delivers_long_after_the_deadline() {
     let worst = inbox.latencies.iter().max().unwrap();
     assert!(*worst <= 2 * 100 * MS + 20 * MS, "{worst:?}");
     assert!(pair.client_side().connection().stats().messages_expired > 200);
+}
+
+/// A thousand messages a second at 1 Mb/s, which is less than half of what they need, for ten seconds. Returns the pair, and what the client sent in `period`: all datagrams, and those too short for a message.
+fn overload(blackouts: Vec<Range<Duration>>, period: Range<Duration>) -> (Pair, u64, u64) {
+    let wire = WireConfig { blackouts, ..WireConfig::with_delay(10 * MS) };
+    let config = ConfigBuilder { max_rate_bps: Some(1_000_000), ..with_deadline(50 * MS) };
+    let flow = Flow::best_effort(4, 300, 10_000).every(MS);
+    let scenario = Scenario::new(5).wire(wire).config(config);
+    let mut pair = Pair::new(&scenario.client_sends([flow]));
+    let client = pair.world.address(pair.client);
+    let sent = Rc::new(Cell::new((0, 0)));
+    let seen = Rc::clone(&sent);
+    pair.world.set_tap(move |at: Duration, datagram: &Datagram, _: &mut Vec<Forged>| {
+        if datagram.from == client && period.contains(&at) {
+            let (all, short) = seen.get();
+            seen.set((all + 1, short + u64::from(datagram.bytes.len() < 300)));
+        }
+        Verdict::Pass
+    });
+    pair.world.run_for(11 * SEC).unwrap();
+    let (all, short) = sent.get();
+    (pair, all, short)
+}
+
+// ARQ-BEF-3
+#[test]
+fn what_expires_is_told_by_few_packets_of_their_own() {
+    let (pair, _, short) = overload(Vec::new(), SEC..9 * SEC);
+    let stats = pair.client_side().connection().stats();
+    assert!(stats.messages_expired > 4_000, "{}", stats.messages_expired);
+    let round_trips = 8_000 / stats.srtt.as_millis() as u64;
+    println!("{short} without a message in {round_trips} round trips of {:?}", stats.srtt);
+    assert!(short <= 2 * round_trips, "{short} in {round_trips} round trips");
+}
+
+// ARQ-BEF-3
+#[test]
+fn what_expires_keeps_no_silent_path_busy() {
+    let dark = 3 * SEC..6 * SEC;
+    let (pair, all, short) = overload(vec![dark.clone()], dark);
+    let stats = pair.client_side().connection().stats();
+    println!("{all} packets in the dark, {short} without a message, {} time-outs", stats.ptos);
+    // As many as reliable messages take, which are never forgotten: the probes, and what the window lets out with each.
+    // The short ones ask whether only long ones vanish, once for each probe.
+    assert!(all < 200 && short <= stats.ptos, "{all} packets, {short} without a message");
+    assert!(stats.ptos >= 10, "{} time-outs", stats.ptos);
 }
 
 /// A host that slept reads and sends before it looks at its timers.
