@@ -58,12 +58,14 @@ impl Round {
     }
 
     /// Bytes per second with which `bytes` of this round passed, never more than were sent: what a
-    /// path holds back and then releases at once (Wi-Fi aggregation) is no rate. Nor is what left at once.
+    /// path holds back and then releases at once (Wi-Fi aggregation) is no rate. Nor is what left at once and came
+    /// back at once: [`Bursts`](super::burst::Bursts) tells what that shows.
     pub(super) fn rate_of(&self, bytes: u64) -> Option<u64> {
-        if self.is_train && self.sent_packets() < MIN_TRAIN_PACKETS {
+        let time = self.acked_over.max(self.sent_over);
+        if self.is_train && (self.sent_packets() < MIN_TRAIN_PACKETS || time < MIN_TIME) {
             return None;
         }
-        per_second(bytes, self.acked_over.max(self.sent_over).max(MIN_TIME))
+        per_second(bytes, time)
     }
 
     /// Whether it left the sender faster than `rate`: then the path, not the application, decided
