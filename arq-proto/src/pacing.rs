@@ -24,6 +24,8 @@ const MAX_LATE_BYTES: u64 = 256 << 10;
 
 /// Bytes are paid out by so many: a quarter of fewer is nothing.
 const PAID_OUT: u64 = 4;
+/// Half a bucket is waited for, but no longer than this, unless a single packet takes longer.
+const MAX_WAIT: Duration = Duration::from_millis(1);
 /// Time must pass between two tries, however high the rate.
 const MIN_WAIT: Duration = Duration::from_micros(1);
 
@@ -83,8 +85,8 @@ impl Pacer {
         if self.tokens >= self.mtu {
             return None;
         }
-        // Wake up for a burst, not for one packet: but where a packet takes longer than that, each in its time.
-        let burst = bytes_in(BURST_TIME, rate) / 2;
+        // Wake up for a burst, not for one packet: but where that takes longer, each packet in its time.
+        let burst = bytes_in(MAX_WAIT, rate);
         let wanted = burst.clamp(self.mtu, self.quantum / 2) + self.debt - self.tokens;
         let at = now + time_for(wanted.next_multiple_of(PAID_OUT), rate).max(MIN_WAIT);
         self.awaited = Some(at);
@@ -242,10 +244,10 @@ mod tests {
             }
             packets
         };
-        // A quarter of a millisecond was waited for, two and a half packets; ten accrue in a millisecond.
-        assert_eq!(sent_after(Duration::ZERO, false, Some(0)), 2);
-        assert_eq!(sent_after(ms, false, Some(0)), 2 + 10);
-        assert_eq!(sent_after(3 * ms, false, Some(0)), 2 + 30);
+        // Half a bucket of ten packets was waited for; ten packets accrue in a millisecond.
+        assert_eq!(sent_after(Duration::ZERO, false, Some(0)), 5);
+        assert_eq!(sent_after(ms, false, Some(0)), 5 + 10);
+        assert_eq!(sent_after(3 * ms, false, Some(0)), 5 + 30);
         assert_eq!(sent_after(40 * ms, false, Some(0)), 10 + 40, "a time slice");
         assert_eq!(sent_after(40 * ms, true, Some(0)), 10, "a pause");
         assert_eq!(sent_after(40 * ms, false, None), 10, "no bursts are wanted");
@@ -253,10 +255,10 @@ mod tests {
 
     // ARQ-CC-4
     #[test]
-    fn a_slow_sender_waits_for_a_packet_and_a_fast_one_for_a_quarter_of_a_millisecond() {
+    fn a_slow_sender_waits_for_a_packet_and_a_fast_one_for_half_a_bucket() {
         #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
         let t0 = Instant::now();
-        for (rate, wait_us) in [(125_000, 9_600), (12_000_000, 250), (128_000_000, 250)] {
+        for (rate, wait_us) in [(125_000, 9_600), (3_000_000, 1_000), (12_000_000, 500), (128_000_000, 250)] {
             let mut pacer = Pacer::new(1_200, t0);
             pacer.on_sent(12_000);
             let wait = Duration::from_micros(wait_us);
