@@ -25,7 +25,7 @@ const MAX_LATE_BYTES: u64 = 256 << 10;
 /// Bytes are paid out by so many: a quarter of fewer is nothing.
 const PAID_OUT: u64 = 4;
 /// Half a bucket is waited for, but no longer than this, unless a single packet takes longer.
-const MAX_WAIT: Duration = Duration::from_millis(1);
+const MAX_WAIT: Duration = Duration::from_millis(5);
 /// Time must pass between two tries, however high the rate.
 const MIN_WAIT: Duration = Duration::from_micros(1);
 
@@ -193,7 +193,7 @@ mod tests {
             }
             // The wait is that for the next few packets, not for the next burst.
             let wait = pacer.delay_until(now, rate, Some(burst));
-            assert!(wait <= Some(now + Duration::from_millis(1)));
+            assert!(wait <= Some(now + Duration::from_millis(5)));
             pacer.rest();
             packets
         };
@@ -258,7 +258,7 @@ mod tests {
     fn a_slow_sender_waits_for_a_packet_and_a_fast_one_for_half_a_bucket() {
         #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
         let t0 = Instant::now();
-        for (rate, wait_us) in [(125_000, 9_600), (3_000_000, 1_000), (12_000_000, 500), (128_000_000, 250)] {
+        for (rate, wait_us) in [(125_000, 9_600), (500_000, 5_000), (3_000_000, 2_000), (128_000_000, 250)] {
             let mut pacer = Pacer::new(1_200, t0);
             pacer.on_sent(12_000);
             let wait = Duration::from_micros(wait_us);
@@ -333,11 +333,11 @@ mod tests {
         let rate = 1_200_000;
         let mut pacer = Pacer::new(1_200, t0);
         pacer.on_sent(12_000 + 2_400);
-        // A packet and the debt, at a packet per millisecond.
-        assert_eq!(pacer.delay_until(t0, rate, Some(0)), Some(t0 + Duration::from_millis(1 + 2)));
+        // Half a bucket and the debt, at a packet per millisecond.
+        assert_eq!(pacer.delay_until(t0, rate, Some(0)), Some(t0 + Duration::from_millis(5 + 2)));
         pacer.on_sent(1_000_000);
-        assert_eq!(pacer.delay_until(t0, rate, Some(0)), Some(t0 + Duration::from_millis(1 + 10)));
-        let later = t0 + Duration::from_millis(11);
+        assert_eq!(pacer.delay_until(t0, rate, Some(0)), Some(t0 + Duration::from_millis(5 + 10)));
+        let later = t0 + Duration::from_millis(15);
         assert_eq!(pacer.delay_until(later, rate, Some(0)), None);
     }
 }
