@@ -258,7 +258,9 @@ mod tests {
     fn a_slow_sender_waits_for_a_packet_and_a_fast_one_for_half_a_bucket() {
         #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
         let t0 = Instant::now();
-        for (rate, wait_us) in [(125_000, 9_600), (500_000, 5_000), (3_000_000, 2_000), (128_000_000, 250)] {
+        for (rate, wait_us) in
+            [(125_000, 9_600), (500_000, 5_000), (3_000_000, 2_000), (128_000_000, 250)]
+        {
             let mut pacer = Pacer::new(1_200, t0);
             pacer.on_sent(12_000);
             let wait = Duration::from_micros(wait_us);
