@@ -6,13 +6,14 @@
 use crate::summary::{self, Defeat, Figure, Loss, Summary};
 
 /// The figures that are told here.
-const TOLD: [Figure; 7] = [
+const TOLD: [Figure; 8] = [
     Figure::Share,
     Figure::P50,
     Figure::P99,
     Figure::Goodput,
     Figure::Duration,
     Figure::WireBytes,
+    Figure::WirePackets,
     Figure::CpuPerGb,
 ];
 /// Lines beyond these are left to the report.
@@ -133,10 +134,13 @@ mod tests {
             defeat("tcp-cubic", Figure::P50, 2.0),
             defeat("tcp-cubic", Figure::P99, f64::INFINITY),
             defeat("udp", Figure::P90, 3.0),
+            defeat("tcp-bbr", Figure::WirePackets, 19.0),
         ];
         let text = paragraph(&defeats, true);
         let expected = "  drop_percent 5, arq to tcp-cubic: p50 2.00 / 1.50 ms; p99 lost / 1.50 ms";
         assert_eq!(text.lines().nth(1), Some(expected));
+        let expected = "  drop_percent 5, arq to tcp-bbr: packets per message 19.00 / 1.50";
+        assert_eq!(text.lines().nth(2), Some(expected));
         assert!(!text.contains("udp"), "{text}");
         assert!(text.ends_with("some of it may be chance."), "{text}");
     }

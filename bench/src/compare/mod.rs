@@ -26,7 +26,7 @@ pub struct CompareArgs {
     pub a: PathBuf,
     /// The directory of the second, which is judged against the first.
     pub b: PathBuf,
-    /// The figures to compare [default: delivered, p50, p99, goodput, duration, wire bytes, CPU].
+    /// The figures to compare [default: delivered, p50, p99, goodput, duration, wire bytes, packets, CPU].
     #[arg(long = "figure", value_enum)]
     pub figures: Vec<Figure>,
     /// The chance of one false alarm or more in the whole table.
@@ -35,13 +35,14 @@ pub struct CompareArgs {
 }
 
 /// What is compared unless something else is asked for.
-const FIGURES: [Figure; 7] = [
+const FIGURES: [Figure; 8] = [
     Figure::Share,
     Figure::P50,
     Figure::P99,
     Figure::Goodput,
     Figure::Duration,
     Figure::WireBytes,
+    Figure::WirePackets,
     Figure::CpuPerGb,
 ];
 

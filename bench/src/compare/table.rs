@@ -55,6 +55,7 @@ fn words(figure: Figure, judgement: Judgement) -> &'static str {
         figure,
         Figure::Share
             | Figure::WireBytes
+            | Figure::WirePackets
             | Figure::CpuPerGb
             | Figure::PeakMemory
             | Figure::Retransmissions

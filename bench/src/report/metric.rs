@@ -10,8 +10,13 @@ pub(crate) use crate::summary::Figure as Metric;
 pub(crate) const LATENCIES: [Metric; 5] =
     [Metric::P50, Metric::P90, Metric::P99, Metric::P99_9, Metric::Max];
 /// What a run costs as a whole, in the order of tables.
-pub(crate) const COSTS: [Metric; 4] =
-    [Metric::WireBytes, Metric::Retransmissions, Metric::CpuPerGb, Metric::PeakMemory];
+pub(crate) const COSTS: [Metric; 5] = [
+    Metric::WireBytes,
+    Metric::WirePackets,
+    Metric::Retransmissions,
+    Metric::CpuPerGb,
+    Metric::PeakMemory,
+];
 
 /// For headings and axes.
 pub(crate) trait Told {
@@ -38,6 +43,7 @@ impl Told for Metric {
             Self::Goodput => "goodput",
             Self::Duration => "time until all had arrived",
             Self::WireBytes => "bytes on the wire per byte delivered",
+            Self::WirePackets => "packets sent forward per message delivered",
             Self::CpuPerGb => "CPU seconds per GB delivered",
             Self::PeakMemory => "peak memory of the larger process",
             Self::Retransmissions => "packets sent again",
@@ -50,7 +56,9 @@ impl Told for Metric {
             Self::Goodput => Unit::MegabitsPerSecond,
             Self::Duration => Unit::Seconds,
             Self::PeakMemory => Unit::Mebibytes,
-            Self::WireBytes | Self::CpuPerGb | Self::Retransmissions => Unit::Number,
+            Self::WireBytes | Self::WirePackets | Self::CpuPerGb | Self::Retransmissions => {
+                Unit::Number
+            }
             Self::Mean
             | Self::Deviation
             | Self::Min

@@ -139,6 +139,24 @@ fn an_emulator_that_was_late_is_told() {
 }
 
 #[test]
+fn packets_are_told_beside_the_bytes_and_named_where_nobody_counted_them() {
+    const UNMEASURED: &str = "Not measured in these scenarios: packets sent forward per message";
+    let scratch = Scratch::new("packets");
+    let mut records = small().records(1);
+    let page = scratch.report(&records);
+    assert!(page.contains(">packets per message</th>") && !page.contains(UNMEASURED));
+    assert!(scratch.figures().contains(&"sample-packets-drop-percent.svg".to_owned()));
+    // As records without that count are read.
+    for record in &mut records {
+        if let Outcome::Measured(run) = &mut record.outcome {
+            (run.forward.entered_packets, run.backward.entered_packets) = (0, 0);
+        }
+    }
+    let page = scratch.report(&records);
+    assert!(page.contains(UNMEASURED) && !page.contains(">packets per message</th>"));
+}
+
+#[test]
 fn a_link_without_a_run_is_named_before_any_comparison() {
     const TOLD: &str = "Without a run, and so in no comparison: tcp-bbr, quic.";
     let scratch = Scratch::new("absent");

@@ -220,7 +220,13 @@ pub(crate) fn not_measured(grids: &[&Grid<'_>], slow_build: bool) -> Vec<String>
     }
     let has =
         |metric| grids.iter().any(|grid| grid.flows.iter().any(|flow| grid.has(flow, metric)));
-    let absent = [Metric::Goodput, Metric::Retransmissions, Metric::CpuPerGb, Metric::PeakMemory];
+    let absent = [
+        Metric::Goodput,
+        Metric::WirePackets,
+        Metric::Retransmissions,
+        Metric::CpuPerGb,
+        Metric::PeakMemory,
+    ];
     for metric in absent.into_iter().filter(|metric| !has(*metric)) {
         notes.push(format!("Not measured in these scenarios: {}.", metric.title()));
     }

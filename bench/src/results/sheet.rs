@@ -25,7 +25,7 @@ const FLOW_COLUMNS: [&str; 18] = [
     "ideal_of_this_run_p50_ms",
     "ideal_of_this_run_p99_ms",
 ];
-const CELL_COLUMNS: [&str; 12] = [
+const CELL_COLUMNS: [&str; 14] = [
     "capacity_mbps",
     "forward_wire_bytes",
     "backward_wire_bytes",
@@ -38,6 +38,9 @@ const CELL_COLUMNS: [&str; 12] = [
     "subscriber_peak_rss_bytes",
     "tcp_retransmissions",
     "arq_retransmissions",
+    // Behind the others, so that whoever reads columns by their place finds them where they were.
+    "forward_wire_packets",
+    "backward_wire_packets",
 ];
 
 /// The table in CSV: a row for each record and flow. A figure that is not there, because that rank was lost or nobody
@@ -125,8 +128,9 @@ fn flow_fields(result: &FlowResult) -> [String; 18] {
     ]
 }
 
-fn cell_fields(measurement: &Measurement, flow: &FlowResult) -> [String; 12] {
+fn cell_fields(measurement: &Measurement, flow: &FlowResult) -> [String; 14] {
     let (forward, backward) = (&measurement.forward, &measurement.backward);
+    let [forward_packets, backward_packets] = packet_fields(measurement);
     [
         optional(flow.ideal.and_then(|ideal| ideal.capacity_mbps)),
         forward.entered_bytes.to_string(),
@@ -140,7 +144,16 @@ fn cell_fields(measurement: &Measurement, flow: &FlowResult) -> [String; 12] {
         measurement.subscriber.peak_rss_bytes.to_string(),
         optional(measurement.tcp_retransmissions),
         optional(measurement.arq_retransmissions),
+        forward_packets,
+        backward_packets,
     ]
+}
+
+/// Packets forward and backward; empty where nobody counted any, on the loopback or in a record without that count.
+fn packet_fields(measurement: &Measurement) -> [String; 2] {
+    let counts = [measurement.forward.entered_packets, measurement.backward.entered_packets];
+    let is_counted = counts != [0, 0];
+    counts.map(|packets| optional(is_counted.then_some(packets)))
 }
 
 fn optional(value: Option<impl ToString>) -> String {

@@ -269,6 +269,26 @@ fn the_sheet_has_a_row_for_each_flow_and_each_failure() {
 }
 
 #[test]
+fn packets_stand_behind_the_columns_of_old_and_are_empty_where_nobody_counted() {
+    let mut counted = record("arq", 0);
+    if let Outcome::Measured(measurement) = &mut counted.outcome {
+        measurement.forward.entered_packets = 19;
+    }
+    let sheet = sheet::of(&[counted, record("udp", 0)]).unwrap();
+    let mut reader = csv::Reader::from_reader(sheet.as_slice());
+    let names: Vec<_> = reader.headers().unwrap().iter().map(str::to_owned).collect();
+    let columns = [names.len() - 2, names.len() - 1];
+    assert_eq!(
+        columns.map(|column| names[column].as_str()),
+        ["forward_wire_packets", "backward_wire_packets"]
+    );
+    let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
+    let fields = |row: usize| columns.map(|column| rows[row][column].to_owned());
+    assert_eq!(fields(0), ["19", "0"]);
+    assert_eq!(fields(1), ["", ""]);
+}
+
+#[test]
 fn the_environment_knows_this_machine() {
     let here = here();
     assert!(here.kernel.starts_with("Linux ") && here.memory_bytes > 1 << 20, "{here:?}");

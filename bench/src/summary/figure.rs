@@ -52,6 +52,8 @@ pub enum Figure {
     Duration,
     /// Bytes of IP packets in both directions per byte of payload delivered.
     WireBytes,
+    /// IP packets that the publisher's host sent per message delivered: what a radio charges for beside the bytes.
+    WirePackets,
     /// CPU time of both processes per 10^9 bytes of payload delivered.
     CpuPerGb,
     /// Resident memory of the larger process at its peak.
@@ -65,7 +67,7 @@ pub(crate) const LATENCY_NOISE_MS: f64 = 0.05;
 
 impl Figure {
     /// All, in the order of tables.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Share,
         Self::Mean,
         Self::Deviation,
@@ -80,6 +82,7 @@ impl Figure {
         Self::Goodput,
         Self::Duration,
         Self::WireBytes,
+        Self::WirePackets,
         Self::CpuPerGb,
         Self::PeakMemory,
         Self::Retransmissions,
@@ -102,6 +105,7 @@ impl Figure {
             Self::Goodput => "goodput",
             Self::Duration => "duration",
             Self::WireBytes => "wire bytes per byte",
+            Self::WirePackets => "packets per message",
             Self::CpuPerGb => "CPU per GB",
             Self::PeakMemory => "peak memory",
             Self::Retransmissions => "retransmissions",
@@ -115,7 +119,7 @@ impl Figure {
             Self::Goodput => "Mb/s",
             Self::Duration | Self::CpuPerGb => "s",
             Self::PeakMemory => "MiB",
-            Self::WireBytes | Self::Retransmissions => "",
+            Self::WireBytes | Self::WirePackets | Self::Retransmissions => "",
             Self::Mean
             | Self::Deviation
             | Self::Min
@@ -148,6 +152,7 @@ impl Figure {
             | Self::Goodput
             | Self::Duration
             | Self::WireBytes
+            | Self::WirePackets
             | Self::CpuPerGb
             | Self::Retransmissions => 0.0,
             Self::Mean
@@ -214,11 +219,16 @@ impl Figure {
                 Pattern::Transfer { .. } => Some(result.duration_s),
                 _ => None,
             },
-            Self::WireBytes | Self::CpuPerGb | Self::PeakMemory | Self::Retransmissions => None,
+            Self::WireBytes
+            | Self::WirePackets
+            | Self::CpuPerGb
+            | Self::PeakMemory
+            | Self::Retransmissions => None,
         }
     }
 
-    /// What a whole cell took in one run; infinite per byte if none was delivered. `None` where nobody counted.
+    /// What a whole cell took in one run; infinite per byte or message if none was delivered. `None` where nobody
+    /// counted.
     pub(super) fn of_cell(self, measurement: &Measurement) -> Option<f64> {
         let delivered: f64 = measurement.flows.iter().map(payload_bytes).sum();
         let processes = [measurement.publisher, measurement.subscriber];
@@ -226,6 +236,12 @@ impl Figure {
             Self::WireBytes => {
                 let wire = measurement.forward.entered_bytes + measurement.backward.entered_bytes;
                 (wire > 0).then(|| wire as f64 / delivered)
+            }
+            Self::WirePackets => {
+                // Without those of the other host: how often it acknowledges is no matter of the messages.
+                let packets = measurement.forward.entered_packets;
+                let messages: u64 = measurement.flows.iter().map(|flow| flow.delivered).sum();
+                (packets > 0).then(|| packets as f64 / messages as f64)
             }
             Self::CpuPerGb => {
                 let cpu_s: f64 = processes.iter().map(|process| process.cpu_s).sum();

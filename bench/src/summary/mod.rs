@@ -52,7 +52,7 @@ pub struct Summary {
     pub failures: Vec<String>,
     /// How many repeats are void because the emulator could not keep up.
     pub voided: usize,
-    /// What belongs to the link as a whole: bytes on the wire, CPU, memory, retransmissions.
+    /// What belongs to the link as a whole: bytes and packets on the wire, CPU, memory, retransmissions.
     pub figures: Figures,
     /// In the scenario's order.
     pub flows: Vec<FlowSummary>,

@@ -8,7 +8,7 @@ use super::spread::written;
 use super::{too_few_messages, Figure, FlowSummary, Summary};
 
 /// What a terminal has room for; the report has the rest.
-const SHOWN: [Figure; 9] = [
+const SHOWN: [Figure; 10] = [
     Figure::Share,
     Figure::P50,
     Figure::P99,
@@ -17,6 +17,7 @@ const SHOWN: [Figure; 9] = [
     Figure::Duration,
     Figure::Retransmissions,
     Figure::WireBytes,
+    Figure::WirePackets,
     Figure::CpuPerGb,
 ];
 

@@ -28,6 +28,7 @@ pub(crate) fn run(link: &str, drop: &str, repeat: u32, percentiles: Percentiles)
         ..Measurement::default()
     };
     measurement.forward.entered_bytes = 1_400_000;
+    measurement.forward.entered_packets = 1_000;
     measurement.backward.entered_bytes = 100_000;
     let percent = drop.parse().unwrap();
     let wire = Wire { delay_ms: 0.5, loss: LossModel::Random { percent }, ..Wire::default() };
@@ -87,8 +88,9 @@ fn repeats_of_a_cell_are_gathered_and_ours_come_first() {
     let p99 = &tcp.flows[0].figures[&Figure::P99];
     assert_eq!((p99.median(), p99.min(), p99.max(), p99.quartiles()), (8.0, 7.0, 9.0, None));
     assert_eq!((tcp.flows[0].duplicates, tcp.flows[0].out_of_order), (3, 6));
-    // 1.5 MB on the wire and half a second of CPU for 1 MB.
+    // 1.5 MB on the wire, 1,000 packets one way and half a second of CPU for 1 MB in 100 messages.
     assert_eq!(tcp.figures[&Figure::WireBytes].median(), 1.5);
+    assert_eq!(tcp.figures[&Figure::WirePackets].median(), 10.0);
     assert_eq!(tcp.figures[&Figure::CpuPerGb].median(), 500.0);
     assert_eq!(tcp.figures[&Figure::PeakMemory].median(), 30.0);
     assert_eq!(tcp.flows[0].ideal.closed_form.unwrap().p99, Some(2.5));
@@ -136,6 +138,29 @@ fn figures_that_have_no_meaning_for_a_pattern_are_not_there() {
     );
     measured(&mut records[0]).flows[0].delivered = 99;
     assert_eq!(flow(&records)[&Figure::Duration].median(), f64::INFINITY);
+}
+
+#[test]
+fn packets_that_nobody_counted_are_not_measured_and_not_none() {
+    let mut records = repeats("arq", "10", &[5.0]);
+    // As a record without that count is read.
+    let bytes_alone = serde_json::json!({ "entered_bytes": 1_400_000 });
+    measured(&mut records[0]).forward = serde_json::from_value(bytes_alone).unwrap();
+    let figures = &of(&records)[0].figures;
+    assert!(figures.contains_key(&Figure::WireBytes));
+    assert!(!figures.contains_key(&Figure::WirePackets));
+    assert!(!table(&of(&records)).contains(Figure::WirePackets.name()));
+}
+
+#[test]
+fn packets_for_nothing_are_more_than_any() {
+    let mut records = repeats("arq", "10", &[5.0]);
+    let measurement = measured(&mut records[0]);
+    measurement.flows[0].delivered = 0;
+    assert_eq!(Figure::WirePackets.of_cell(measurement), Some(f64::INFINITY));
+    // Who never sent has not sent too much.
+    measurement.forward.entered_packets = 0;
+    assert_eq!(Figure::WirePackets.of_cell(measurement), None);
 }
 
 #[test]
@@ -366,9 +391,11 @@ fn noise_is_no_win_and_a_lost_rank_is_worst() {
 }
 
 #[test]
-fn more_goodput_is_better() {
+fn more_goodput_is_better_and_more_packets_are_worse() {
     assert!(beats(Figure::Goodput, &[90.0], &[3.0]));
     assert!(!beats(Figure::Share, &[90.0], &[100.0]));
+    assert!(beats(Figure::WirePackets, &[7.0], &[19.0]));
+    assert!(!beats(Figure::WirePackets, &[19.0], &[7.0]));
 }
 
 #[test]

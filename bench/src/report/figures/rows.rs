@@ -18,6 +18,7 @@ pub(super) fn figures(grid: &Grid<'_>) -> Vec<Figure> {
         ("duration", "Time until all had arrived", Metric::Duration),
         ("delivered", "Share delivered", Metric::Share),
         ("overhead", "Bytes on the wire per byte delivered", Metric::WireBytes),
+        ("packets", "Packets sent forward per message delivered", Metric::WirePackets),
         ("cpu", "CPU seconds per GB delivered", Metric::CpuPerGb),
     ];
     let others = single

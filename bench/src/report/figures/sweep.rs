@@ -32,7 +32,7 @@ enum Fit {
     Either,
 }
 
-const PLANS: [Plan; 8] = [
+const PLANS: [Plan; 9] = [
     Plan {
         id: "latency",
         title: "Latency",
@@ -65,6 +65,13 @@ const PLANS: [Plan; 8] = [
         id: "overhead",
         title: "Bytes on the wire",
         metrics: &[Metric::WireBytes],
+        scale: Fit::Either,
+        bound: None,
+    },
+    Plan {
+        id: "packets",
+        title: "Packets on the wire",
+        metrics: &[Metric::WirePackets],
         scale: Fit::Either,
         bound: None,
     },
@@ -345,6 +352,8 @@ fn caption(plan: &Plan, drawn: &[Drawn]) -> String {
         "delivered" => "Messages that arrived, of those that were meant to be sent.",
         "overhead" => "All IP packets that both hosts sent, in bytes, for each byte of payload that arrived; \"none\" when \
                        nothing did.",
+        "packets" => "IP packets that the publisher's host sent, for the first time, again or ahead, for each message that \
+                      arrived; \"none\" when none did. A radio is charged for each, however short.",
         "silence" => "The longest time without any arrival while messages were due.",
         "again" => "Counted by the link, for TCP by the kernel; a link that does not tell is not drawn.",
         _ => "Of both processes together, user and system.",
