@@ -18,6 +18,12 @@ name = "tcp-nonesuch"
 about = "tcp/ with a congestion control that no kernel has"
 endpoint = "tcp/{host}:{port}"
 tcp_congestion_control = "nonesuch"
+
+[[link]]
+name = "tcp-tuned"
+about = "tcp/ with a kernel parameter that no kernel has, behind one that each has"
+endpoint = "tcp/{host}:{port}"
+sysctl = { "net.ipv4.tcp_sack" = "0", "net.ipv4.tcp_nonesuch" = "1" }
 "#;
 
 /// What the bench says, the links that it measured, and its report, empty where there is none.
@@ -46,6 +52,22 @@ fn a_congestion_control_that_the_kernel_lacks_is_told_once_and_the_others_are_me
     assert_eq!(errors.matches("SKIPPED").count(), 1, "{errors}");
     assert!(errors.contains("`nonesuch` (it has ") && errors.contains("modprobe tcp_nonesuch"));
     assert!(report.contains("Without a run, and so in no comparison: tcp-nonesuch."));
+}
+
+#[test]
+fn a_kernel_parameter_that_the_kernel_lacks_is_told_once_and_the_others_are_measured() {
+    let Some(network) = network_or_skip("a_kernel_parameter_that_the_kernel_lacks", 2) else {
+        return;
+    };
+    drop(network);
+    let (said, measured, report) = run(r#"["tcp-tuned", "udp"]"#);
+    let errors = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success(), "{errors}");
+    assert_eq!(measured, ["udp", "udp"]);
+    assert_eq!(errors.matches("SKIPPED").count(), 1, "{errors}");
+    let why = "no parameter `net.ipv4.tcp_nonesuch`, which the link `tcp-tuned` sets";
+    assert!(errors.contains(why), "{errors}");
+    assert!(report.contains("Without a run, and so in no comparison: tcp-tuned."));
 }
 
 #[test]

@@ -301,6 +301,26 @@ fn kernel_settings_are_applied_and_put_back_on_the_wire_and_on_the_loopback() {
     }
 }
 
+#[test]
+fn a_kernel_parameter_that_is_lacking_is_named_and_the_others_are_put_back() {
+    let _alone = alone();
+    let Some(network) = network_or_skip("a_kernel_parameter_that_is_lacking", 2) else { return };
+    let mut bench = Bench::new(network);
+    let host = bench.network.host(0).pid();
+    let sack = || inside(host, &["cat", "/proc/sys/net/ipv4/tcp_sack"]);
+    let before = sack();
+    let mut opponent = link("tcp-tuned", "tcp/{host}:{port}");
+    // They are set in the order of their names.
+    for (parameter, value) in [("net.ipv4.tcp_sack", "0"), ("net.ipv4.tcp_zzz", "1")] {
+        opponent.sysctl.insert(parameter.to_owned(), value.to_owned());
+    }
+    let flows = [periodic(1_000, 50.0, 20)];
+    let refused = bench.try_measure(&opponent, &flows, &lossy(0.0), &|_| ()).unwrap_err();
+    assert!(matches!(refused, MeasureError::NoKernelParameter { .. }), "{refused}");
+    assert!(!refused.blames_link() && refused.to_string().contains("`net.ipv4.tcp_zzz`"));
+    assert_eq!(sack(), before);
+}
+
 /// The processes of this program in a host of the network, by id and role.
 fn processes_in(host: u32) -> Vec<(i32, String)> {
     let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();

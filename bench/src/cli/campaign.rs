@@ -81,11 +81,12 @@ impl Campaign {
                 journal.write_sheet()?;
                 return Err(self.interrupted(&journal, runs.len()));
             }
-            if let Err(CampaignError::Measure(lacking @ MeasureError::NoCongestionControl { .. })) =
-                &outcome
-            {
-                display.lacks(lacking);
-                continue;
+            match &outcome {
+                Err(CampaignError::Measure(lacking)) if lacking.is_lack() => {
+                    display.lacks(lacking);
+                    continue;
+                }
+                _ => {}
             }
             let record = Record {
                 scenario: self.scenario.name.clone(),

@@ -60,6 +60,17 @@ pub enum MeasureError {
         /// What there is.
         available: String,
     },
+    /// The kernel lacks what a link sets.
+    #[error(
+        "this kernel has no parameter `{parameter}`, which the link `{link}` sets: \
+         a newer one may have it"
+    )]
+    NoKernelParameter {
+        /// Its name.
+        parameter: String,
+        /// The link.
+        link: String,
+    },
     /// Two links of one cell need the kernel to be different.
     #[error("links `{first}` and `{second}` cannot share a cell: they want a different {setting} of the same kernel")]
     Conflict {
@@ -156,6 +167,7 @@ impl MeasureError {
             | Self::Host(_)
             | Self::Kernel { .. }
             | Self::NoCongestionControl { .. }
+            | Self::NoKernelParameter { .. }
             | Self::Conflict { .. }
             | Self::UnknownLink { .. }
             | Self::Flow { .. }
@@ -163,6 +175,11 @@ impl MeasureError {
             | Self::Certificate(_)
             | Self::Process(..) => false,
         }
+    }
+
+    /// Whether this kernel lacks what a link needs: nobody's fault, and nothing that another run would change.
+    pub(crate) fn is_lack(&self) -> bool {
+        matches!(self, Self::NoCongestionControl { .. } | Self::NoKernelParameter { .. })
     }
 
     pub(super) fn flow(flow: &str, reason: impl Into<String>) -> Self {

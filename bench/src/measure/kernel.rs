@@ -40,8 +40,10 @@ impl KernelSettings {
     fn change(&mut self, hosts: [&Host; 2], wanted: &Wanted<'_>) -> Result<(), MeasureError> {
         for (index, host) in hosts.into_iter().enumerate() {
             host.sysctl(NO_METRICS, "1")?;
-            for (name, (value, _)) in &wanted.parameters {
-                self.parameters.push((index, (*name).to_owned(), read(host, index, name)?));
+            for (name, (value, link)) in &wanted.parameters {
+                let before = read(host, index, name)
+                    .map_err(|error| unless_absent(error, host, name, link))?;
+                self.parameters.push((index, (*name).to_owned(), before));
                 host.sysctl(name, value)?;
             }
             if let Some((control, _)) = wanted.control {
@@ -124,12 +126,29 @@ fn unless_lacking(error: MeasureError, host: &Host, index: usize, control: &str)
     }
 }
 
+/// A parameter that the kernel does not have is the reason, whatever the tool said and in whose language.
+fn unless_absent(error: MeasureError, host: &Host, name: &str, link: &str) -> MeasureError {
+    const ABSENT: &str = "absent";
+    let look = "test -e \"$1\" || printf %s \"$2\"";
+    let looked = run(host.command("sh").args(["-c", look, "look", &path(name), ABSENT]), "");
+    match looked {
+        Ok(found) if found == ABSENT => {
+            MeasureError::NoKernelParameter { parameter: name.to_owned(), link: link.to_owned() }
+        }
+        _ => error,
+    }
+}
+
 /// A kernel parameter of a host.
 fn read(host: &Host, index: usize, name: &str) -> Result<String, MeasureError> {
-    let path = format!("/proc/sys/{}", name.replace('.', "/"));
-    let printed = run(host.command("cat").arg(path), "");
+    let printed = run(host.command("cat").arg(path(name)), "");
     let value = printed.map_err(|error| failed(name, index, "read", &error))?;
     Ok(value.trim().to_owned())
+}
+
+/// Where a kernel parameter is; a host sees its own.
+fn path(name: &str) -> String {
+    format!("/proc/sys/{}", name.replace('.', "/"))
 }
 
 fn failed(setting: &str, host: usize, done: &'static str, error: &LabError) -> MeasureError {
