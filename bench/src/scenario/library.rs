@@ -20,6 +20,7 @@ macro_rules! shipped {
 const SHIPPED: &[(&str, &str)] = shipped![
     "quick",
     "drop-rate",
+    "drop-rate-narrow",
     "drop-rate-500kb",
     "one-round-trip",
     "payload",
