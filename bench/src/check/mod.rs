@@ -137,19 +137,24 @@ const TARGETS: [(&str, &str, Judge); 13] = [
     ),
     ("T5", "loopback: >= 3 x quic and udp rel=1, >= 0.7 x tcp", throughput::fast_on_loopback),
     ("T5b", "loopback: >= 1.0 x tcp", throughput::as_fast_as_tcp),
-    ("T6", "CPU per GB <= 1.5 x tcp, <= 0.5 x quic", throughput::thrifty),
+    (
+        "T6",
+        "loopback, floods of 1 MB messages: CPU per GB <= 1.5 x tcp, <= 0.5 x quic",
+        throughput::thrifty,
+    ),
     ("T7", "a beacon beside 100 KB at 10 %: p99 <= 1.2 x the beacon alone", latency::urgent_first),
     ("T8", "ping-pong without loss: p50 <= 1.1 x plain udp", latency::quick_to_answer),
     (
         "T9",
-        "beside cubic 25 to 75 % of the bottleneck; Jain >= 0.95 between two of ours",
+        "50 Mb/s, a queue of one bandwidth-delay product: 25 to 75 % of the payload delivered beside one flow of \
+         cubic; Jain >= 0.95 between two of ours",
         sharing::fair,
     ),
     ("T10", "1,000 idle links: <= 64 KiB each, no timer but the keep-alive", idle::idle),
     (
         "T11",
-        "every published figure beaten or matched, of a range the better end; >= 99 % delivered where the source does \
-         not say how much; all in order on the reliable sheet",
+        "every published figure beaten or matched, by the worst of like flows, of a range the better end; >= 99 % \
+         delivered where the source does not say how much; all in order on the reliable sheet",
         published::beaten_or_matched,
     ),
     (

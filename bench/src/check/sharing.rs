@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! Is a bottleneck shared as targeted (T9)?
 //!
-//! Counted while both flows are meant to send: from the start of the later one to the end of the one that ends first.
+//! Counted is the payload that was delivered while both flows are meant to send: from the start of the later one to the
+//! end of the one that ends first. Both scenarios have 50 Mb/s and a queue of one bandwidth-delay product; the one beside
+//! cubic has a single flow of it.
 
 use super::evidence::Evidence;
 use super::{Tally, ARQ};

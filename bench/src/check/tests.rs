@@ -378,6 +378,22 @@ fn t11_turns_on_published_figures_and_on_the_sheet() {
     });
 }
 
+/// All of a flow's messages come, but in a bunch every 240 ms.
+fn bunch(flow: &mut FlowResult) {
+    for (at, latency) in &mut flow.messages {
+        *latency = Some(280.0 - *at % 240.0);
+    }
+}
+
+#[test]
+fn t11_turns_on_the_worst_of_three_robots_and_not_on_what_nobody_published() {
+    turns("T11", "wifi-burst", ARQ, &[], |run| bunch(&mut run.flows[0]));
+    turns("T11", "wifi-burst", ARQ, &[], |run| bunch(&mut run.flows[4]));
+    let mut results = ideal_world();
+    change(&mut results, "wifi-burst", ARQ, &[], |run| bunch(&mut run.flows[1]));
+    assert_eq!(outcome_of(&results, "T11").outcome, Outcome::Met);
+}
+
 #[test]
 fn t12_turns_on_the_first_message_and_on_every_message() {
     turns("T12", "blackout", ARQ, &[], |run| {

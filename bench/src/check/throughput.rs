@@ -43,7 +43,7 @@ pub(super) fn as_fast_as_tcp(evidence: &Evidence<'_>) -> Tally {
     beside(evidence, &[("tcp-cubic", 1.0)], goodput, Tally::at_least)
 }
 
-/// T6
+/// T6: of the loopback's floods of 1 MB messages; says nothing of small messages, nor of what repair costs.
 pub(super) fn thrifty(evidence: &Evidence<'_>) -> Tally {
     let cpu = |cell: &Summary| of_cell(cell, Figure::CpuPerGb);
     beside(evidence, &[("tcp-cubic", 1.5), ("quic", 0.5)], cpu, Tally::at_most)
