@@ -174,7 +174,7 @@ class Report:
         try:
             verdict, detail = "PASS", check()
             self.passed += 1
-        except (CheckFailed, OSError) as failure:
+        except (CheckFailed, OSError, subprocess.SubprocessError) as failure:
             verdict, detail = "FAIL", str(failure)
             self.failed.append(title)
         print(f"{verdict}  {title}: {detail}  [{time.monotonic() - begin:.1f} s]", flush=True)
