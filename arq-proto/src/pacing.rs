@@ -24,8 +24,8 @@ const MAX_LATE_BYTES: u64 = 256 << 10;
 
 /// Bytes are paid out by so many: a quarter of fewer is nothing.
 const PAID_OUT: u64 = 4;
-/// Half a bucket is waited for, but no longer than this, unless a single packet takes longer.
-const MAX_WAIT: Duration = Duration::from_millis(5);
+/// Where no bursts are wanted, half a bucket is waited for no longer than this, unless a single packet takes longer.
+const MAX_WAIT: Duration = Duration::from_millis(1);
 /// Time must pass between two tries, however high the rate.
 const MIN_WAIT: Duration = Duration::from_micros(1);
 
@@ -85,9 +85,13 @@ impl Pacer {
         if self.tokens >= self.mtu {
             return None;
         }
-        // Wake up for a burst, not for one packet: but where that takes longer, each packet in its time.
-        let burst = bytes_in(MAX_WAIT, rate);
-        let wanted = burst.clamp(self.mtu, self.quantum / 2) + self.debt - self.tokens;
+        // Wake up for a burst, not for one packet. Where bursts are wanted, the path's queue is busy meanwhile; where
+        // they are not, the path would idle, so at low rates each packet leaves in its time.
+        let half = match burst {
+            Some(_) => self.quantum / 2,
+            None => bytes_in(MAX_WAIT, rate).min(self.quantum / 2),
+        };
+        let wanted = half.max(self.mtu) + self.debt - self.tokens;
         let at = now + time_for(wanted.next_multiple_of(PAID_OUT), rate).max(MIN_WAIT);
         self.awaited = Some(at);
         Some(at)
@@ -255,11 +259,11 @@ mod tests {
 
     // ARQ-CC-4
     #[test]
-    fn a_slow_sender_waits_for_a_packet_and_a_fast_one_for_half_a_bucket() {
+    fn at_a_low_largest_rate_a_sender_waits_for_a_packet() {
         #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
         let t0 = Instant::now();
         for (rate, wait_us) in
-            [(125_000, 9_600), (500_000, 5_000), (3_000_000, 2_000), (128_000_000, 250)]
+            [(125_000, 9_600), (3_000_000, 1_000), (12_000_000, 500), (128_000_000, 250)]
         {
             let mut pacer = Pacer::new(1_200, t0);
             pacer.on_sent(12_000);
@@ -335,7 +339,8 @@ mod tests {
         let rate = 1_200_000;
         let mut pacer = Pacer::new(1_200, t0);
         pacer.on_sent(12_000 + 2_400);
-        // Half a bucket and the debt, at a packet per millisecond.
+        // Half a bucket and the debt, at a packet per millisecond; a packet and the debt where no bursts are wanted.
+        assert_eq!(pacer.delay_until(t0, rate, None), Some(t0 + Duration::from_millis(1 + 2)));
         assert_eq!(pacer.delay_until(t0, rate, Some(0)), Some(t0 + Duration::from_millis(5 + 2)));
         pacer.on_sent(1_000_000);
         assert_eq!(pacer.delay_until(t0, rate, Some(0)), Some(t0 + Duration::from_millis(5 + 10)));

@@ -21,7 +21,7 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const SEED: u64 = 1;
 /// Where one run says little.
-const SEEDS: [u64; 3] = [1, 2, 3];
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 
 /// A bottleneck at the end of a round trip.
 #[derive(Debug, Clone, Copy)]

@@ -7,11 +7,12 @@ use super::*;
 /// The goodput of two bulk transfers over 20 s, for each seed; the second came three seconds after
 /// the first, and had 250 round trips to find its share.
 fn side_by_side(
+    seeds: std::ops::RangeInclusive<u64>,
     path: Path,
     first: CongestionConfig,
     second: CongestionConfig,
 ) -> impl Iterator<Item = [f64; 2]> {
-    SEEDS.into_iter().map(move |seed| {
+    seeds.map(move |seed| {
         let mut shared = path.shared_by(seed);
         shared.join(config(first), bulk());
         shared.world.run_for(3 * SECOND).unwrap();
@@ -40,7 +41,7 @@ fn a_late_second_flow_gets_its_share() {
         path(50, 50 * MS, 1.0),
         Path { loss: 0.05, ..PATH },
     ] {
-        for shares in side_by_side(path, CongestionConfig::Bbr, CongestionConfig::Bbr) {
+        for shares in side_by_side(SEEDS, path, CongestionConfig::Bbr, CongestionConfig::Bbr) {
             assert!(jain(shares) >= 0.95, "{path:?}: {shares:.1?}");
             assert!(shares[0] + shares[1] >= 0.85 * path.capacity(), "{path:?}: {shares:.1?}");
         }
@@ -51,7 +52,7 @@ fn a_late_second_flow_gets_its_share() {
 #[test]
 fn two_cubic_flows_share() {
     let path = Path { mbps: 20, ..PATH };
-    for shares in side_by_side(path, CongestionConfig::Cubic, CongestionConfig::Cubic) {
+    for shares in side_by_side(SEEDS, path, CongestionConfig::Cubic, CongestionConfig::Cubic) {
         assert!(jain(shares) >= 0.95, "{shares:.1?}");
     }
 }
@@ -59,12 +60,15 @@ fn two_cubic_flows_share() {
 // ARQ-CC-6, T9
 #[test]
 fn beside_cubic_bbr_takes_a_quarter_to_three_quarters() {
+    // A run's share varies by a tenth of the whole.
+    const MANY_SEEDS: u64 = 12;
     for queue in [1.0, 5.0] {
         for mbps in [20, 100] {
             let path = Path { mbps, queue, ..PATH };
-            let runs = side_by_side(path, CongestionConfig::Cubic, CongestionConfig::Bbr);
+            let seeds = 1..=MANY_SEEDS;
+            let runs = side_by_side(seeds, path, CongestionConfig::Cubic, CongestionConfig::Bbr);
             let shares = runs.map(|[cubic, bbr]| bbr / (cubic + bbr));
-            let mean = shares.sum::<f64>() / SEEDS.len() as f64;
+            let mean = shares.sum::<f64>() / MANY_SEEDS as f64;
             assert!((0.25..=0.75).contains(&mean), "{path:?}: {mean:.2}");
         }
     }
