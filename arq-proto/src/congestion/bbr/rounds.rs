@@ -58,14 +58,12 @@ impl Round {
     }
 
     /// Bytes per second with which `bytes` of this round passed, never more than were sent: what a
-    /// path holds back and then releases at once (Wi-Fi aggregation) is no rate. Nor is what left at once and came
-    /// back at once: [`Bursts`](super::burst::Bursts) tells what that shows.
+    /// path holds back and then releases at once (Wi-Fi aggregation) is no rate.
     pub(super) fn rate_of(&self, bytes: u64) -> Option<u64> {
-        let time = self.acked_over.max(self.sent_over);
-        if self.is_train && (self.sent_packets() < MIN_TRAIN_PACKETS || time < MIN_TIME) {
+        if self.is_train && self.sent_packets() < MIN_TRAIN_PACKETS {
             return None;
         }
-        per_second(bytes, time)
+        per_second(bytes, self.acked_over.max(self.sent_over))
     }
 
     /// Whether it left the sender faster than `rate`: then the path, not the application, decided

@@ -215,22 +215,6 @@ fn a_train_tells_a_rate_if_it_is_long_enough() {
     assert_eq!(train(15).rate_of(15 * MTU), None);
 }
 
-// ARQ-CC-6
-#[test]
-fn what_leaves_and_is_acknowledged_at_once_is_no_rate() {
-    let t0 = t0();
-    let mut rounds = Rounds::new();
-    rounds.on_ack(&ack(t0 + 10 * MS, 0, 1));
-    let last = AckSample {
-        sent_at: t0 + MS * 60 / 1_000,
-        in_flight_bytes: 40 * MTU,
-        app_limited: true,
-        ..ack(t0 + 10 * MS + MS * 50 / 1_000, 40, 40)
-    };
-    let train = rounds.on_ack(&last).unwrap();
-    assert_eq!(train.rate_of(train.bytes), None);
-}
-
 // ARQ-CC-8
 #[test]
 fn pauses_make_no_rate_older() {
