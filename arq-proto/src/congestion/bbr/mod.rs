@@ -144,11 +144,12 @@ impl Bbr {
     /// What keeps the rate while others fill the queue, and half a product: with twice the product
     /// alone, the share beside a flow that keeps a long queue full would sink with its length, and
     /// the rate with every growth of the round trip. The phases see to it that the queue is not ours.
-    /// It grows step by step, as it is used: where the path has become slower, the round trip grows with it.
-    fn queue_window(&self, round: &Round) -> Option<u64> {
+    /// With a `queue` it grows step by step, as it is used: where the path has become slower, the round
+    /// trip grows with it.
+    fn queue_window(&self, round: &Round, queue: bool) -> Option<u64> {
         let queued = self.bytes_in(round.min_rtt? + self.min_rtt.get()? / 2)?;
         let used = (round.bytes + round.lost_bytes) / WINDOW_STEP.1 * WINDOW_STEP.0;
-        Some(queued.min(used.max(self.queue_window)))
+        Some(if queue { queued.min(used.max(self.queue_window)) } else { queued })
     }
 
     fn bytes_in(&self, time: Duration) -> Option<u64> {
@@ -168,7 +169,7 @@ impl Bbr {
     fn on_round(&mut self, now: Instant, round: &Round) {
         self.round += 1;
         let queue = round.min_rtt.is_some_and(|rtt| self.min_rtt.shows_queue(rtt));
-        self.queue_window = self.queue_window(round).unwrap_or(self.queue_window);
+        self.queue_window = self.queue_window(round, queue).unwrap_or(self.queue_window);
         self.loss.on_round(round, queue);
         let decided_by_path = self.sample(round, queue);
         if self.follow_slowdown(round, queue) {
