@@ -11,6 +11,8 @@
 //! - one rate sample per round ([`rounds`]), for whose end only start-up does not wait;
 //! - the queue is drained after each probe, until it is gone.
 //!
+//! And a path that has become slower is not waited for: see [`slowdown`].
+//!
 //! An application that pauses, as most do on zenoh, keeps its estimate: see
 //! [`path::MaxRate::raise`]. What it sends then may leave at once, as far as the path has shown to take
 //! it: see [`burst`].
