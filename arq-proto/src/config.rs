@@ -121,7 +121,7 @@ pub struct ConfigBuilder {
     /// Silence after which the peer is asked whether it lives; less notices a restarted peer
     /// sooner and costs two small packets each time.
     pub keep_alive: Duration,
-    /// Silence after which the peer is gone, longer than `keep_alive`.
+    /// Silence after which the peer is gone, at least twice `keep_alive`: its answer takes a while.
     pub idle_timeout: Duration,
     /// How long to try to reach the peer.
     pub handshake_timeout: Duration,
@@ -223,8 +223,8 @@ impl ConfigBuilder {
                 return Err(ConfigError::Duration { name, value, min, max });
             }
         }
-        if self.idle_timeout <= self.keep_alive {
-            return Err(ConfigError::Order { smaller: "keep_alive", larger: "idle_timeout" });
+        if self.idle_timeout < 2 * self.keep_alive {
+            return Err(ConfigError::Twice { smaller: "keep_alive", larger: "idle_timeout" });
         }
         if self.app_params.len() > MAX_APP_PARAMS_BYTES {
             let len = self.app_params.len() as u64;
@@ -295,11 +295,11 @@ pub enum ConfigError {
         max: Duration,
     },
     /// Two knobs contradict each other.
-    #[error("{smaller} must be below {larger}")]
-    Order {
-        /// The knob that must be smaller.
+    #[error("{larger} must be at least twice {smaller}")]
+    Twice {
+        /// The knob that is too large.
         smaller: &'static str,
-        /// The knob that must be larger.
+        /// The knob that is too small.
         larger: &'static str,
     },
 }
@@ -320,9 +320,12 @@ mod tests {
         let error =
             ConfigBuilder { fec: FecConfig::Percent(0), ..Config::builder() }.build().unwrap_err();
         assert_eq!(error.to_string(), "fec=0 is outside 1..=100");
-        let error = ConfigBuilder { keep_alive: Duration::from_secs(20), ..Config::builder() }
-            .build()
-            .unwrap_err();
-        assert_eq!(error.to_string(), "keep_alive must be below idle_timeout");
+        let every = |seconds| {
+            let keep_alive = Duration::from_secs(seconds);
+            ConfigBuilder { keep_alive, ..Config::builder() }.build()
+        };
+        assert!(every(7).is_ok());
+        let text = every(8).unwrap_err().to_string();
+        assert_eq!(text, "idle_timeout must be at least twice keep_alive");
     }
 }

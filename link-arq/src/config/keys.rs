@@ -360,7 +360,7 @@ pub const KEYS: &[Key] = &[
         "idle_timeout_ms",
         number("ms", 50, DAY_MS),
         "15000",
-        "silence after which the peer is gone; above keep_alive_ms",
+        "silence after which the peer is gone; at least twice keep_alive_ms",
     ),
     config(
         "handshake_timeout_ms",

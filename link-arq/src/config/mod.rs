@@ -130,8 +130,8 @@ impl LinkConfig {
         match self.protocol.clone().build() {
             Ok(_) => Ok(self),
             // The core's knobs, by the names of their keys.
-            Err(arq_proto::ConfigError::Order { smaller, larger }) => {
-                conflict(&format!("`{smaller}_ms` must be below `{larger}_ms`"))
+            Err(arq_proto::ConfigError::Twice { smaller, larger }) => {
+                conflict(&format!("`{larger}_ms` must be at least twice `{smaller}_ms`"))
             }
             Err(error) => conflict(&error.to_string()),
         }

@@ -178,7 +178,7 @@ fn what_contradicts_itself_is_an_error() {
         assert!(text.contains("cc_window") && text.contains("cc=constant"), "{text}");
     }
     let text = error("arq/localhost:7447#keep_alive_ms=20000");
-    assert_eq!(text, "`keep_alive_ms` must be below `idle_timeout_ms`");
+    assert_eq!(text, "`idle_timeout_ms` must be at least twice `keep_alive_ms`");
     for (keys, one, other) in [
         ("?rel=0;mixed_rel=1", "`rel=0`", "`mixed_rel=1`"),
         ("?rel=0;multistream=0", "`rel=0`", "`multistream=0`"),
