@@ -31,6 +31,8 @@ pub struct SentSample {
     pub now: Instant,
     /// Its number.
     pub number: PacketNumber,
+    /// Its size, as acknowledgements and losses count it.
+    pub bytes: u64,
     /// Whether nothing follows it because the application has no more, or a limit of the
     /// configuration or the peer's forbids it.
     pub app_limited: bool,

@@ -241,7 +241,7 @@ impl Recovery {
             if self.ledger.in_flight_packets() == 0 {
                 self.listen_until = None;
             }
-            self.controller.on_sent(&SentSample { now, number, app_limited });
+            self.controller.on_sent(&SentSample { now, number, bytes: bytes_sent, app_limited });
             self.newest_eliciting = Some(now);
             self.probe_due = false;
             self.probe_budget = self.probe_budget.map(|budget| budget.saturating_sub(1));

@@ -43,7 +43,10 @@ struct Burst {
     began: Instant,
     /// From the first to the last of those that left within [`BURST_TIME`].
     sent_over: Duration,
+    /// Their numbers end before this one; between them are those of packets that only acknowledge.
+    end: PacketNumber,
     packets: u64,
+    bytes: u64,
     lost: u64,
     /// The last packet before the pause, once it has left.
     last: Option<PacketNumber>,
@@ -54,14 +57,17 @@ struct Burst {
 impl Burst {
     /// Whether `number` is one that left at once.
     fn holds(&self, number: PacketNumber) -> bool {
-        (self.first.0..self.first.0 + self.packets).contains(&number.0)
+        (self.first..self.end).contains(&number)
+    }
+
+    fn middle(&self) -> PacketNumber {
+        PacketNumber(self.first.0.midpoint(self.end.0))
     }
 }
 
 /// The learned length of a burst.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Bursts {
-    mtu: u64,
     bytes: u64,
     hold: u32,
     bursts: VecDeque<Burst>,
@@ -70,15 +76,6 @@ pub(super) struct Bursts {
 }
 
 impl Bursts {
-    pub(super) const fn new(mtu: u64) -> Self {
-        Self { mtu, bytes: 0, hold: 0, bursts: VecDeque::new(), queued: 0 }
-    }
-
-    /// Packets now have up to so many bytes.
-    pub(super) fn set_mtu(&mut self, mtu: u64) {
-        self.mtu = mtu;
-    }
-
     /// Whether bursts queue, and not by chance: the path gives no more.
     pub(super) const fn queue(&self) -> bool {
         self.queued >= QUEUED_BURSTS
@@ -98,7 +95,9 @@ impl Bursts {
                 first: sample.number,
                 began: sample.now,
                 sent_over: Duration::ZERO,
+                end: sample.number,
                 packets: 0,
+                bytes: 0,
                 lost: 0,
                 last: None,
                 least_rtt: None,
@@ -107,8 +106,10 @@ impl Bursts {
         let Some(burst) = self.bursts.back_mut() else { return };
         let after = sample.now.saturating_duration_since(burst.began);
         if after <= BURST_TIME {
-            burst.packets = sample.number.0 - burst.first.0 + 1;
             burst.sent_over = after;
+            burst.end = PacketNumber(sample.number.0 + 1);
+            burst.packets += 1;
+            burst.bytes += sample.bytes;
         }
         if sample.app_limited {
             burst.last = Some(sample.number);
@@ -127,7 +128,7 @@ impl Bursts {
         let mut shown = None;
         while let Some(burst) = self.bursts.front_mut() {
             let Some(last) = burst.last else { return shown };
-            if number.0 >= burst.first.0 + burst.packets / 2 && number <= last {
+            if (burst.middle()..=last).contains(&number) {
                 burst.least_rtt =
                     burst.least_rtt.into_iter().chain(sample.rtt.map(|rtt| rtt.most)).min();
             }
@@ -148,7 +149,7 @@ impl Bursts {
     }
 
     fn judge(&mut self, burst: &Burst, min_rtt: &MinRtt, loss: &LossModel) -> Option<u64> {
-        let (least_rtt, tested) = (burst.least_rtt?, burst.packets * self.mtu);
+        let (least_rtt, tested) = (burst.least_rtt?, burst.bytes);
         if burst.packets < MIN_PACKETS {
             return None;
         }
@@ -180,7 +181,7 @@ impl Bursts {
 
     /// The path is another, or unknown again.
     pub(super) fn forget(&mut self) {
-        *self = Self::new(self.mtu);
+        *self = Self::default();
     }
 }
 
@@ -210,7 +211,7 @@ mod tests {
         fn new() -> Self {
             let (now, mut min_rtt) = (t0(), MinRtt::new());
             min_rtt.update(now, RTT);
-            Self { bursts: Bursts::new(MTU), now, next: 0, min_rtt, loss: LossModel::new() }
+            Self { bursts: Bursts::default(), now, next: 0, min_rtt, loss: LossModel::new() }
         }
 
         /// Sends so many packets at once, of which so many are lost, and whose last one waits in a
@@ -219,7 +220,12 @@ mod tests {
             let number = |n| PacketNumber(self.next + n);
             for n in 0..packets {
                 let app_limited = n + 1 == packets;
-                self.bursts.on_sent(&SentSample { now: self.now, number: number(n), app_limited });
+                self.bursts.on_sent(&SentSample {
+                    now: self.now,
+                    number: number(n),
+                    bytes: MTU,
+                    app_limited,
+                });
             }
             self.bursts.on_loss(number(packets / 2), lost);
             self.now += RTT + queue;
@@ -262,6 +268,23 @@ mod tests {
 
     // ARQ-CC-9
     #[test]
+    fn a_burst_of_small_packets_shows_as_many_bytes_as_it_has() {
+        let mut path = Path::new();
+        // Between them are acknowledgements, of which controllers learn nothing.
+        for n in 0..10 {
+            let (now, number, app_limited) = (path.now, PacketNumber(2 * n), n == 9);
+            path.bursts.on_sent(&SentSample { now, number, bytes: 60, app_limited });
+        }
+        let burst = *path.bursts.bursts.front().unwrap();
+        assert_eq!((burst.packets, burst.bytes, burst.middle()), (10, 600, PacketNumber(9)));
+        assert!(burst.holds(PacketNumber(18)) && !burst.holds(PacketNumber(19)));
+        let judged =
+            path.bursts.judge(&Burst { least_rtt: Some(RTT), ..burst }, &path.min_rtt, &path.loss);
+        assert_eq!((judged, path.bursts.bytes()), (Some(100_000), 1_200));
+    }
+
+    // ARQ-CC-9
+    #[test]
     fn a_queue_or_loss_cuts_it_and_nothing_grows_for_a_while() {
         for (lost, queue, hold) in [(0, 4 * MS, HOLD_AFTER_QUEUE), (35, MS, HOLD_AFTER_LOSS)] {
             let mut path = Path::new();
@@ -283,7 +306,8 @@ mod tests {
         let mut path = Path::new();
         for n in 0..100 {
             let number = PacketNumber(n);
-            path.bursts.on_sent(&SentSample { now: path.now, number, app_limited: n == 99 });
+            let app_limited = n == 99;
+            path.bursts.on_sent(&SentSample { now: path.now, number, bytes: MTU, app_limited });
             path.now += MS / 10;
         }
         assert_eq!(path.bursts.bursts.front().map(|burst| burst.packets), Some(11));

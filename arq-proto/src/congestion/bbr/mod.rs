@@ -114,7 +114,7 @@ impl Bbr {
             rounds: Rounds::new(),
             round: 0,
             loss: LossModel::new(),
-            bursts: Bursts::new(mtu.into()),
+            bursts: Bursts::default(),
             hold_until: 0,
             reductions: Reductions::default(),
             cruise_rounds: CRUISE_ROUNDS,
@@ -421,7 +421,6 @@ impl Controller for Bbr {
 
     fn on_mtu(&mut self, mtu: u16) {
         self.mtu = mtu.into();
-        self.bursts.set_mtu(self.mtu);
     }
 
     fn window(&self) -> u64 {

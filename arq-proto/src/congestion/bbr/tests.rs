@@ -30,7 +30,7 @@ fn ack(now: Instant, largest: u64, packets: u64) -> AckSample {
 }
 
 fn sending(now: Instant, number: u64) -> SentSample {
-    SentSample { now, number: PacketNumber(number), app_limited: false }
+    SentSample { now, number: PacketNumber(number), bytes: MTU, app_limited: false }
 }
 
 fn loss(now: Instant, packets: u64, cause: LossCause) -> LossSample {
