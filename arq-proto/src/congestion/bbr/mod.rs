@@ -232,6 +232,8 @@ impl Bbr {
         let slower = carried.and_then(|rate| self.slowdown.on_round(round, rate, known, product));
         if let Some(rate) = slower {
             self.rate.set(Some(rate));
+            // What the full queue still drops was sent before.
+            self.reductions.begin_anew(self.round);
             self.enter(Phase::Slowdown { rounds: 0 });
         }
         slower.is_some()
@@ -337,6 +339,8 @@ impl Bbr {
         // The next halving is due one interval from now.
         self.busy_at = now.checked_sub(KEPT_WHEN_IDLE - HALVED_PER);
         self.rate.set(self.rate.get().map(|rate| rate >> halvings.min(32)));
+        self.queue_window = 0;
+        self.slowdown.forget();
         self.bursts.forget();
         self.reductions = Reductions::default();
         self.enter(Phase::START);

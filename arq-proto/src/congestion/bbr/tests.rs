@@ -40,6 +40,10 @@ fn loss(now: Instant, packets: u64, cause: LossCause) -> LossSample {
 
 /// Rounds of `sent` packets of which `lost` are lost.
 fn rounds(sent: u64, lost: u64, count: usize) -> Vec<Round> {
+    rounds_lasting(10 * MS, sent, lost, count)
+}
+
+fn rounds_lasting(time: Duration, sent: u64, lost: u64, count: usize) -> Vec<Round> {
     let t0 = t0();
     let mut rounds = Rounds::new();
     let mut out = Vec::new();
@@ -49,7 +53,7 @@ fn rounds(sent: u64, lost: u64, count: usize) -> Vec<Round> {
     for n in 1..=count as u64 {
         rounds.on_sent(&sending(now, n));
         rounds.on_loss(&loss(now, lost, LossCause::Gap));
-        now += 10 * MS;
+        now += time;
         out.extend(rounds.on_ack(&ack(now, n, sent - lost)));
     }
     out
@@ -300,13 +304,35 @@ fn the_estimate_outlives_half_a_minute_and_then_halves() {
         bbr.on_ack(&ack(now, n, 1_000));
     }
     let rate = bbr.rate.get().unwrap();
+    assert!(bbr.queue_window > 0);
     let after = |bbr: &mut Bbr, seconds: u32| {
         bbr.on_sent(&sending(now + seconds * 1_000 * MS, 20));
         bbr.rate.get().unwrap()
     };
     assert_eq!(after(&mut bbr, 29), rate);
     assert_eq!(after(&mut bbr, 31), rate / 2);
+    assert_eq!(bbr.queue_window, 0, "the queue is another");
     assert_eq!(after(&mut bbr, 32), rate / 2);
     assert_eq!(after(&mut bbr, 42), rate / 4);
     assert_eq!(bbr.phase, Phase::START);
+}
+
+// ARQ-CC-6
+#[test]
+fn what_was_sent_before_a_slowdown_lowers_the_rate_no_further() {
+    let mut bbr = Bbr::new(MTU as u16, None);
+    bbr.min_rtt.update(t0(), 10 * MS);
+    bbr.rate.set(Some(100_000_000));
+    bbr.phase = Phase::cruise(t0(), false);
+    rounds(100, 0, 10).iter().for_each(|round| bbr.loss.on_round(round, false));
+    // Twice as long as the path, at a tenth of its rate, and half of it is dropped.
+    let rates = [1_000, 1_500, 1_500, 1_500].map(|packets: u32| {
+        let lasting = packets / 10 * MS;
+        let mut round = rounds_lasting(lasting, packets.into(), u64::from(packets) / 2, 1)[0];
+        round.min_rtt = Some(lasting);
+        bbr.on_round(t0(), &round);
+        bbr.rate.get()
+    });
+    assert!(matches!(bbr.phase, Phase::Slowdown { .. }) && rates[1] < rates[0], "{rates:?}");
+    assert_eq!(rates[3], rates[1], "{rates:?}");
 }
