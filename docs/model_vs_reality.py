@@ -22,7 +22,6 @@ CHUNK_BYTES = 1112
 # A publication of 100 KB is two messages.
 MESSAGES = {300: [300], 10_000: [10_000], 100_000: [65_447, 34_553]}
 TRIALS = {300: 20_000, 10_000: 8_000, 100_000: 2_000}
-SMALL_BYTES = 16 << 10
 LOSSES = [5, 10, 25]
 DELAYS = [0.5, 10.0]
 
@@ -31,17 +30,18 @@ def chunks(size: int) -> list[int]:
     return [-(-message // CHUNK_BYTES) for message in MESSAGES[size]]
 
 
-def parity(size: int, loss: float) -> int:
-    return sum(arq.parity(-(-m // CHUNK_BYTES), loss, m <= SMALL_BYTES) for m in MESSAGES[size])
+def protected(size: int, loss: float) -> tuple[int, int]:
+    """Packets and parity."""
+    parts = [arq.protected(message, CHUNK_BYTES, loss) for message in MESSAGES[size]]
+    return tuple(map(sum, zip(*parts)))
 
 
 def rank(ordered: list[float], at: float) -> float:
     return ordered[min(len(ordered) - 1, max(0, -(-int(len(ordered) * at * 1000) // 1000) - 1))]
 
 
-def detected(size: int, repair: int, loss: float, code: bool = True) -> list[float]:
+def detected(size: int, packets: int, repair: int, loss: float, code: bool = True) -> list[float]:
     chance = random.Random(f"{size} {repair} {loss} {code}")
-    packets = sum(chunks(size))
     return sorted(arq.detector(packets, repair, loss, chance, code) for _ in range(TRIALS[size]))
 
 
@@ -83,28 +83,28 @@ def latencies(sim: dict, bench: dict) -> str:
     for size in (10_000, 100_000):
         for percent in LOSSES:
             loss, packets = percent / 100, sum(chunks(size))
-            repair = parity(size, loss)
+            block = protected(size, loss)
             at_once = arq.coded(packets, 0, loss, TRIALS[size], random.Random(1))
-            models[size, percent] = (packets, repair, at_once, detected(size, 0, loss), detected(size, repair, loss))
+            models[size, percent] = (packets, block, at_once, detected(size, packets, 0, loss), detected(size, *block, loss))
     for size in (10_000, 100_000):
         for delay in DELAYS:
             for percent in LOSSES:
-                packets, repair, at_once, off, auto = models[size, percent]
+                packets, block, at_once, off, auto = models[size, percent]
                 ideal = [arq.ideal(packets, percent / 100, at) * 2 * delay for at in (0.5, 0.99)]
                 of = lambda fec: pair(*(sim[fec, size, delay, percent][p] * 2 * delay for p in ("p50_rtt", "p99_rtt")))  # noqa: E731
                 real = bench.get((size, delay, percent))
                 rows.append([
                     f"{size // 1000} KB, {delay:g} ms, {percent} %", pair(*ideal), in_ms(at_once, delay), in_ms(off, delay),
-                    of("off"), repair, in_ms(auto, delay), of("auto"), pair(*real) if real else "–",
+                    of("off"), "{} + {}".format(*block), in_ms(auto, delay), of("auto"), pair(*real) if real else "–",
                 ])
-    head = ["case", "ideal ARQ", "repair, at once", "repair, detected", "`arq-sim`, `fec=off`", "parity", "parity and repair, detected", "`arq-sim`, `fec=auto`", "bench, `arq`"]
+    head = ["case", "ideal ARQ", "repair, at once", "repair, detected", "`arq-sim`, `fec=off`", "packets and parity", "parity and repair, detected", "`arq-sim`, `fec=auto`", "bench, `arq`"]
     return "### Latency\n\nMilliseconds, p50 / p99.\n\n" + table(head, rows)
 
 
 def probes(sim: dict) -> str:
     rows = []
     for percent in LOSSES:
-        plain, coded = (detected(300, 0, percent / 100, code) for code in (False, True))
+        plain, coded = (detected(300, 1, 0, percent / 100, code) for code in (False, True))
         three = lambda found: " / ".join(f"{rank(found, at):.2f}" for at in (0.5, 0.99, 0.999))  # noqa: E731
         of = lambda delay: " / ".join(f"{sim['off', 300, delay, percent][p]:.2f}" for p in ("p50_rtt", "p99_rtt", "p99.9_rtt"))  # noqa: E731
         rows.append([f"{percent} %", three(plain), three(coded), of(0.5), of(10.0), "–"])

@@ -14,6 +14,9 @@ from functools import lru_cache
 
 # Chance that a repair does not suffice.
 EPSILON = 0.01
+# The same of parity; what a packet has beside its chunk, and what it costs beside its bytes.
+ENOUGH, OVERHEAD, PACKET_COST = 0.006, 55, 20
+SMALL_BYTES = 16 << 10
 
 
 def at_least(sent: int, arrives: float, wanted: int) -> float:
@@ -54,10 +57,32 @@ def coded(packets: int, parity: int, loss: float, trials: int, chance: random.Ra
     return sorted(latencies)
 
 
-def parity(packets: int, loss: float, small: bool) -> int:
-    """What `fec=auto` sends: enough for 99.1 %, within the budget (arq-proto/src/fec/policy.rs)."""
-    budget = int(packets * loss / (1 - loss) + packets * (1 / 3 if small else 1 / 32))
-    return min(needed(packets, packets, loss, 0.009), budget)
+def failure(packets: int, parity: int, loss: float) -> float:
+    """The chance that fewer than `packets` arrive."""
+    return 1 - at_least(packets + parity, 1 - loss, packets)
+
+
+def parity(packets: int, loss: float, budget: int) -> int:
+    """Symbols that make a block 99.4 % certain, within the budget."""
+    return min(needed(packets, packets, loss, ENOUGH), budget)
+
+
+def protected(message: int, chunk: int, loss: float) -> tuple[int, int]:
+    """Chunks and parity of a message with `fec=auto`, at a known loss that has no bursts and where rounds are long
+    (arq-proto/src/fec/policy.rs): a small message is cut finer where that takes fewer bytes."""
+    fewest = -(-message // chunk)
+    if message > SMALL_BYTES:
+        return fewest, parity(fewest, loss, int(fewest * (loss / (1 - loss) + 1 / 16)))
+    # Two chunks in a packet would be lost together.
+    most = max(fewest, (2 * message - 1) // (chunk + 8))
+    best = None
+    for count in range(fewest, most + 1):
+        size = -(-message // count) + OVERHEAD
+        symbols = parity(count, loss, int(message * 1.33 / (1 - loss) / size - count))
+        lacking = max(0.0, failure(count, symbols, loss) - ENOUGH)
+        cost = (count + symbols) * (size + PACKET_COST) + lacking * 8 * message
+        best = min(best or (cost, count, symbols), (cost, count, symbols))
+    return best[1:]
 
 
 def detector(packets: int, repair: int, loss: float, chance: random.Random, code: bool = True) -> float:
