@@ -16,7 +16,7 @@ use clap::Args;
 use crate::record::{Cell, Environment};
 use crate::results::{ResultSet, ResultsError};
 use crate::scenario::flow::Flow;
-use crate::summary::significance::{holm, mann_whitney, welch};
+use crate::summary::significance::{holm, mann_whitney, welch, Welch};
 use crate::summary::{self, Figure, Figures, Spread, Summary};
 
 /// Two result sets of the same scenario.
@@ -29,9 +29,16 @@ pub struct CompareArgs {
     /// The figures to compare [default: delivered, p50, p99, goodput, duration, wire bytes, packets, CPU].
     #[arg(long = "figure", value_enum)]
     pub figures: Vec<Figure>,
-    /// The chance of one false alarm or more in the whole table.
-    #[arg(long, default_value_t = 0.05)]
+    /// The chance of one false alarm or more in the whole table, between 0 and 1.
+    #[arg(long, default_value_t = 0.05, value_parser = level)]
     pub level: f64,
+}
+
+fn level(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(level) if level > 0.0 && level < 1.0 => Ok(level),
+        _ => Err("above 0 and below 1".to_owned()),
+    }
 }
 
 /// What is compared unless something else is asked for.
@@ -67,6 +74,8 @@ pub struct Comparison {
     pub interval: Option<(f64, f64)>,
     /// Corrected for the number of comparisons; `None` with fewer than two repeats a side.
     pub p_value: Option<f64>,
+    /// By median and, if means were tested, by mean; `None` if they disagree or are equal.
+    pub second_is_greater: Option<bool>,
     /// The second, beside the first.
     pub judgement: Judgement,
 }
@@ -89,7 +98,8 @@ pub enum Judgement {
 pub struct Compared {
     /// In the order of the first set.
     pub rows: Vec<Comparison>,
-    /// Cells that only one set has, or that were measured differently, and what the machines have not in common.
+    /// Cells that only one set has, or that were measured differently, runs that failed or are void, and what the machines
+    /// have not in common.
     pub notes: Vec<String>,
 }
 
@@ -131,6 +141,8 @@ pub fn compare(a: &[Summary], b: &[Summary], figures: &[Figure], level: f64) -> 
         match b.iter().find(|second| is_same_cell(first, second)) {
             Some(second) if has_same_ground(first, second) => {
                 compared.rows.extend(in_figures(first, second, figures));
+                compared.notes.extend(unsound(first, "first"));
+                compared.notes.extend(unsound(second, "second"));
             }
             Some(_) => compared.notes.push(format!(
                 "{}: measured over another network or with another flow, not compared",
@@ -154,6 +166,20 @@ fn name(summary: &Summary) -> String {
     format!("{}, {}, {}", summary.scenario, summary.setting(), summary.cell.link)
 }
 
+/// What the figures of a cell leave out: the runs that have none.
+fn unsound(summary: &Summary, set: &str) -> Option<String> {
+    let (failed, voided) = (summary.failures.len(), summary.voided);
+    if failed + voided == 0 {
+        return None;
+    }
+    let runs = summary.repeats + failed + voided;
+    let why = summary.failures.first().map_or_else(String::new, |why| format!(": {why}"));
+    let name = name(summary);
+    Some(format!(
+        "{name}: of {runs} runs in the {set} set {failed} failed and {voided} are void{why}"
+    ))
+}
+
 fn is_same_cell(a: &Summary, b: &Summary) -> bool {
     a.scenario == b.scenario && a.cell == b.cell
 }
@@ -172,6 +198,7 @@ fn has_same_ground(a: &Summary, b: &Summary) -> bool {
 fn in_figures(a: &Summary, b: &Summary, figures: &[Figure]) -> Vec<Comparison> {
     let row = |flow: Option<&String>, of_a: &Figures, of_b: &Figures, figure: Figure| {
         let (a_values, b_values) = (of_a.get(&figure)?, of_b.get(&figure)?);
+        let (p_value, second_is_greater) = test(a_values, b_values);
         Some(Comparison {
             scenario: a.scenario.clone(),
             cell: a.cell.clone(),
@@ -179,7 +206,8 @@ fn in_figures(a: &Summary, b: &Summary, figures: &[Figure]) -> Vec<Comparison> {
             figure,
             ratio: ratio(a_values.median(), b_values.median()),
             interval: bootstrap::ratio_of_medians(a_values.values(), b_values.values()),
-            p_value: p_value(a_values.values(), b_values.values()),
+            p_value,
+            second_is_greater,
             judgement: Judgement::CannotTell,
             a: a_values.clone(),
             b: b_values.clone(),
@@ -198,13 +226,20 @@ fn ratio(a: f64, b: f64) -> Option<f64> {
     Some(b / a).filter(|ratio| ratio.is_finite() && *ratio > 0.0)
 }
 
-fn p_value(a: &[f64], b: &[f64]) -> Option<f64> {
-    if a.len() < 2 || b.len() < 2 {
-        return None;
+/// The chance of such a difference where there is none, and its direction.
+fn test(a: &Spread, b: &Spread) -> (Option<f64>, Option<bool>) {
+    let direction = |difference: f64| (difference != 0.0).then_some(difference > 0.0);
+    let by_median = (a.median() != b.median()).then(|| b.median() > a.median());
+    if a.values().len() < 2 || b.values().len() < 2 {
+        return (None, by_median);
     }
-    let logarithms = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<_>>();
-    let tested = welch(&logarithms(a), &logarithms(b));
-    tested.map_or_else(|| mann_whitney(a, b), |tested| Some(tested.p_value))
+    let logarithms = |of: &Spread| of.values().iter().map(|value| value.ln()).collect::<Vec<_>>();
+    match welch(&logarithms(a), &logarithms(b)) {
+        Some(Welch { t, p_value, .. }) => {
+            (Some(p_value), by_median.filter(|_| by_median == direction(-t)))
+        }
+        None => (mann_whitney(a.values(), b.values()), by_median),
+    }
 }
 
 /// Corrects the p-values for their number, and says what follows.
@@ -213,11 +248,10 @@ fn judge(rows: &mut [Comparison], level: f64) {
     let tested = rows.iter_mut().filter(|row| row.p_value.is_some());
     for (row, p_value) in tested.zip(holm(&raw)) {
         row.p_value = Some(p_value);
-        // Medians and means may disagree; then nothing is claimed.
-        row.judgement = match (p_value < level, row.b.median(), row.a.median()) {
-            (true, b, a) if (b > a) == row.figure.more_is_better() && b != a => Judgement::Better,
-            (true, b, a) if b != a => Judgement::Worse,
-            _ => Judgement::NoSignificantDifference,
+        row.judgement = match row.second_is_greater.filter(|_| p_value < level) {
+            Some(is_greater) if is_greater == row.figure.more_is_better() => Judgement::Better,
+            Some(_) => Judgement::Worse,
+            None => Judgement::NoSignificantDifference,
         };
     }
 }

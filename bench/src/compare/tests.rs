@@ -55,6 +55,39 @@ fn what_was_lost_in_one_set_only_is_found_without_a_ratio() {
 }
 
 #[test]
+fn nothing_is_claimed_where_medians_and_means_disagree() {
+    // Most runs of the first set need no repair, and those that do are much later.
+    let mut two_sided = [11.0; 20];
+    two_sided[11..].fill(31.0);
+    let even: Vec<f64> = (0..20).map(|n| 11.3 + f64::from(n) / 1e3).collect();
+    let compared = p99_of(&repeats("arq", "10", &two_sided), &repeats("arq", "10", &even));
+    let row = &compared.rows[0];
+    assert!(row.p_value.unwrap() < 0.05 && row.ratio.unwrap() > 1.0, "{row:?}");
+    assert_eq!(row.judgement, Judgement::NoSignificantDifference);
+}
+
+#[test]
+fn runs_that_failed_are_told_with_the_figures_of_the_others() {
+    let mut failed = repeats("arq", "10", &FAST);
+    failed[2..].iter_mut().for_each(|run| run.outcome = Outcome::Failed("no session".to_owned()));
+    let compared = p99_of(&repeats("arq", "10", &SLOW), &failed);
+    let note = "of 5 runs in the second set 3 failed and 0 are void: no session";
+    assert_eq!(compared.rows.len(), 1);
+    assert!(compared.notes.iter().any(|it| it.contains(note)), "{:?}", compared.notes);
+    failed[..2].iter_mut().for_each(|run| run.outcome = Outcome::Failed("no session".to_owned()));
+    let compared = p99_of(&repeats("arq", "10", &SLOW), &failed);
+    assert!(compared.notes[0].contains("5 failed"), "{:?}", compared.notes);
+}
+
+#[test]
+fn a_level_out_of_range_names_the_range() {
+    assert_eq!(level("0.01"), Ok(0.01));
+    for wrong in ["0", "1", "5", "nan", "a"] {
+        assert_eq!(level(wrong), Err("above 0 and below 1".to_owned()), "{wrong}");
+    }
+}
+
+#[test]
 fn one_run_tells_nothing() {
     let compared = p99_of(&repeats("arq", "10", &[1.0]), &repeats("arq", "10", &[100.0]));
     assert_eq!(compared.rows[0].judgement, Judgement::CannotTell);
