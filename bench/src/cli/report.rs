@@ -88,7 +88,7 @@ impl Results {
 mod tests {
     use super::*;
     use crate::many_links::{record, Plan};
-    use crate::record::Measurement;
+    use crate::record::Outcome;
     use crate::results::{environment, Journal};
 
     #[test]
@@ -101,7 +101,7 @@ mod tests {
             (directory, journal)
         };
         let (many, mut journal) = begin(MANY_LINKS, "arq-bench many-links --idle 1", "idle = 1\n");
-        journal.append(&record(&Plan::TARGET, 0, 0, Measurement::default())).unwrap();
+        journal.append(&record(&Plan::TARGET, 0, 0, Outcome::Measured(Box::default()))).unwrap();
         let shipped = scenario::find("quick").unwrap();
         let (quick, _) = begin("quick", "arq-bench run quick --seed 1", &shipped.text);
         let results = read_all(&[many, quick]).unwrap();

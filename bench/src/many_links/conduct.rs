@@ -53,8 +53,11 @@ pub(super) fn measure(
     let idle_s = begin.elapsed().as_secs_f64();
     say("the busy links beside the idle ones");
     let beside = cast.busy(plan, "busy, beside the idle")?;
-    let [listening, connecting] =
-        [0, 1].map(|side| side_of_many(plan, &before[side], &opened[side], &rested[side]));
+    let left = cast.count()?;
+    let [listening, connecting] = [0, 1].map(|side| SideOfMany {
+        links_lost: (plan.idle + plan.busy).saturating_sub(left[side].links),
+        ..side_of_many(plan, &before[side], &opened[side], &rested[side])
+    });
     let used = |side: &SideOfMany, count: &Count| ProcessUse {
         cpu_s: side.idle_cpu_s,
         peak_rss_bytes: count.resident_bytes,

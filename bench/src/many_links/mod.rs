@@ -20,7 +20,7 @@ mod words;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::record::{Cell, Measurement, Outcome, Record};
+use crate::record::{Cell, Outcome, Record};
 use crate::results::{self, Journal, ResultSet, ResultsError};
 use crate::scenario::wire::Network;
 
@@ -102,20 +102,22 @@ pub fn measure_into(
         let started_unix_s =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         say(&format!("repeat {} of {repeats}", repeat + 1));
-        let measurement = conduct::measure(plan, program, say)?;
-        journal.append(&record(plan, repeat, started_unix_s, measurement))?;
+        let outcome = match conduct::measure(plan, program, say) {
+            Ok(measurement) => Outcome::Measured(Box::new(measurement)),
+            Err(error) if error.blames_link() => {
+                say(&format!("failed: {error}"));
+                Outcome::Failed(error.to_string())
+            }
+            Err(error) => return Err(error.into()),
+        };
+        journal.append(&record(plan, repeat, started_unix_s, outcome))?;
     }
     journal.write_sheet()?;
     Ok(ResultSet::read(directory)?)
 }
 
-/// A record of what was measured. Nothing is random in it: the seed is always 0.
-pub(crate) fn record(
-    plan: &Plan,
-    repeat: u32,
-    started_unix_s: u64,
-    measurement: Measurement,
-) -> Record {
+/// A record of a run. Nothing is random in it: the seed is always 0.
+pub(crate) fn record(plan: &Plan, repeat: u32, started_unix_s: u64, outcome: Outcome) -> Record {
     Record {
         scenario: SCENARIO.to_owned(),
         cell: plan.cell(),
@@ -123,7 +125,7 @@ pub(crate) fn record(
         seed: 0,
         started_unix_s,
         network: Network::default(),
-        outcome: Outcome::Measured(Box::new(measurement)),
+        outcome,
     }
 }
 

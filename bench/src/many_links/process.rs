@@ -41,6 +41,13 @@ pub enum ManyLinksError {
     },
 }
 
+impl ManyLinksError {
+    /// Whether the links may be at fault: a result, not to be measured again until it is a better one.
+    pub(super) fn blames_link(&self) -> bool {
+        !matches!(self, Self::Process { .. })
+    }
+}
+
 /// A process; ended when dropped.
 pub(super) struct Process {
     role: Role,
