@@ -228,8 +228,11 @@ impl Figure {
     }
 
     /// What a whole cell took in one run; infinite per byte or message if none was delivered. `None` where nobody
-    /// counted.
+    /// counted, or only together with a rival's flow.
     pub(super) fn of_cell(self, measurement: &Measurement) -> Option<f64> {
+        if measurement.flows.iter().any(|flow| flow.flow.link.is_some()) {
+            return None;
+        }
         let delivered: f64 = measurement.flows.iter().map(payload_bytes).sum();
         let processes = [measurement.publisher, measurement.subscriber];
         match self {
