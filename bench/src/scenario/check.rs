@@ -44,10 +44,10 @@ impl ScenarioFile {
         if let Some(link) = self.own_links.iter().find(|link| link.ours != is_ours(&link.name)) {
             return Err(Problem::Ours { name: link.name.clone(), ours: link.ours });
         }
-        match self.own_links.iter().find(|link| !link.has_endpoint()) {
-            Some(link) => Err(Problem::Endpoint(link.name.clone())),
-            None => Ok(()),
-        }
+        self.own_links.iter().try_for_each(|link| {
+            let of_link = |flaw| Problem::Flaw { link: link.name.clone(), flaw };
+            link.check().map_err(of_link)
+        })
     }
 
     fn check_goal(&self, goal: &Goal) -> Result<(), Problem> {

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::flow::PatternError;
-use crate::opponent::UnknownLink;
+use crate::opponent::{Flaw, UnknownLink};
 
 /// A scenario cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -168,9 +168,14 @@ pub enum Problem {
     /// A goal of both kinds or of none.
     #[error("goal for `{0}`: give either `percent` and `within_ms`, or `longest_silence_ms`")]
     Goal(String),
-    /// A link without a place for the address.
-    #[error("link `{0}`: its `endpoint` must hold {{host}} and {{port}}")]
-    Endpoint(String),
+    /// A link of its own that cannot be opened as it is written.
+    #[error("link `{link}`: {flaw}")]
+    Flaw {
+        /// Its name.
+        link: String,
+        /// What is wrong.
+        flaw: Flaw,
+    },
     /// The file cannot be written as TOML again.
     #[error("it cannot be written: {0}")]
     Written(#[from] toml::ser::Error),

@@ -23,6 +23,8 @@ const CASE: &str = "case";
 pub(super) fn grounds(file: &ScenarioFile) -> Result<Vec<Ground>, Problem> {
     let network = file.network.over(&Network::default())?;
     let base = Ground { setting: Vec::new(), network, flows: file.flows.clone() };
+    // Even where no axis changes a flow.
+    file.sweep.flow.iter().try_for_each(|name| base.flow("sweep.flow", name).map(drop))?;
     let mut grounds = match file.cases.as_slice() {
         [] => vec![base],
         cases => cases.iter().map(|case| base.in_case(case)).collect::<Result<_, _>>()?,
