@@ -77,5 +77,6 @@ fn nothing_measured_is_a_failure() {
     let (said, measured, report) = run(r#"["tcp-nonesuch"]"#);
     let errors = String::from_utf8_lossy(&said.stderr);
     assert!(!said.status.success() && errors.contains("SKIPPED"), "{errors}");
+    assert!(errors.contains("not one run could be measured"), "{errors}");
     assert!(measured.is_empty() && report.is_empty(), "{measured:?}");
 }

@@ -8,10 +8,11 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 
 use super::progress::Display;
 use super::THIS_PROGRAM;
@@ -75,9 +76,11 @@ impl Campaign {
             display.begins(*repeat, setting);
             // Kernels remember: fragments of lost datagrams fill their queues for 30 s, paths keep their metrics.
             // A network of its own keeps each cell from the memory of the one before.
-            let mut network = Network::new(2)?;
-            let outcome = self.outcome(&mut network, setting, seed, &display);
-            if interrupted.was() {
+            let network = Network::new(2).map_err(CampaignError::from);
+            let outcome =
+                network.and_then(|mut network| self.outcome(&mut network, setting, seed, &display));
+            // Ctrl-C ends the parts of a run as well, and its failure is none of the link's.
+            if interrupted.was() && !outcome.as_ref().is_ok_and(is_sound) {
                 journal.write_sheet()?;
                 return Err(self.interrupted(&journal, runs.len()));
             }
@@ -99,9 +102,15 @@ impl Campaign {
             };
             display.ended(&record);
             journal.append(&record)?;
+            if interrupted.was() {
+                break;
+            }
+        }
+        journal.write_sheet()?;
+        if interrupted.was() {
+            return Err(self.interrupted(&journal, runs.len()));
         }
         display.finish();
-        journal.write_sheet()?;
         Ok(ResultSet::read(&self.directory)?)
     }
 
@@ -162,6 +171,10 @@ impl Campaign {
     }
 }
 
+fn is_sound(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Measured(measurement) if !summary::is_void(measurement))
+}
+
 /// A link that could not run, unless the emulator dropped packets meanwhile: then it is the run that is void.
 fn blamed(error: &MeasureError, forward: WireCount, backward: WireCount) -> Outcome {
     let empty = Measurement { forward, backward, ..Measurement::default() };
@@ -195,27 +208,37 @@ fn zenoh_version() -> &'static str {
     zenoh::GIT_VERSION
 }
 
-/// Ctrl-C ends the campaign after the cell that it also ends; a second one ends the program at once.
-struct Interrupt(Arc<AtomicBool>);
+/// Ctrl-C ends the campaign after the run that it also ends; a second one, or one beside a campaign, the program at
+/// once.
+struct Interrupt(&'static AtomicBool);
 
 impl Interrupt {
     fn install() -> Result<Self, CampaignError> {
         const EXIT_AS_SHELLS_DO: i32 = 130;
-        let flag = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            signal_hook::flag::register_conditional_shutdown(
-                signal,
-                EXIT_AS_SHELLS_DO,
-                Arc::clone(&flag),
-            )
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
-            .map_err(CampaignError::Signals)?;
+        // Handlers stay, and there is one program to interrupt.
+        static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+        if FLAG.get().is_none() {
+            let flag = FLAG.get_or_init(Arc::default);
+            for signal in [SIGINT, SIGTERM] {
+                let again = Arc::clone(flag);
+                flag::register_conditional_shutdown(signal, EXIT_AS_SHELLS_DO, again)
+                    .and_then(|_| flag::register(signal, Arc::clone(flag)))
+                    .map_err(CampaignError::Signals)?;
+            }
         }
+        let flag = FLAG.get_or_init(Arc::default);
+        flag.store(false, Ordering::Relaxed);
         Ok(Self(flag))
     }
 
     fn was(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Interrupt {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -83,6 +83,9 @@ fn run_scenario(scenario: &Scenario, named: &str, options: &Options) -> Result<(
     let campaign = options.campaign(scenario, named)?;
     announce(&campaign);
     let results = campaign.run()?;
+    if results.records.is_empty() {
+        return Err(CliError::NothingMeasured);
+    }
     let anything = is_anything_measured(&results);
     show(&results);
     let report = report::write(&campaign.directory, &[Results::of(&campaign.scenario, results)])?;
