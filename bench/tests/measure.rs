@@ -171,8 +171,8 @@ fn what_is_lost_is_repaired_or_reported() {
         let (flow, name) = (&measured.flows[0], &link.name);
         assert!(measured.forward.lost > 0, "{name}: {:?}", measured.forward);
         if repairs {
-            // A link may give up under loss, but none of these does within seconds.
-            assert!(flow.delivered >= 40, "{name}: {}", flow.delivered);
+            // Without any repair some 58 would arrive.
+            assert!(flow.delivered >= 76, "{name}: {}", flow.delivered);
         } else {
             assert!((20..80).contains(&flow.delivered), "{name}: {}", flow.delivered);
             assert_eq!(flow.percentiles.p99, None, "{name}");
@@ -229,7 +229,7 @@ fn sessions_are_opened_one_after_the_other_under_loss() {
         serde_json::json!({"name": "open", "payload_bytes": 300, "pattern": "opening", "messages": 5}),
     );
     for opponent in [link("tcp", "tcp/{host}:{port}"), link("arq", "arq/{host}:{port}")] {
-        let measured = bench.measure(&opponent, std::slice::from_ref(&opening), 0.0);
+        let measured = bench.measure(&opponent, std::slice::from_ref(&opening), 10.0);
         let flow = &measured.flows[0];
         println!("{}: {:?}", opponent.name, flow.messages);
         assert_eq!((flow.offered, flow.delivered), (5, 5));

@@ -8,6 +8,8 @@ use crate::scenario::wire::{Loss, Network, Wire};
 
 /// A delayed acknowledgement (40 ms) and a probe of the tail (two round trips) come within the round trips and this.
 const SILENCE: Duration = Duration::from_millis(150);
+/// A link that asks once a second whether the peer lives is never silent for longer.
+const MOST_SILENCE: Duration = Duration::from_millis(900);
 /// A link that is never silent is measured all the same.
 const AT_MOST: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -21,7 +23,7 @@ pub(super) fn wait_for_silence(
     // Jitter beyond four times its deviation is not to be expected in the few packets of an opening.
     let one_way_ms = |wire: &Wire| wire.delay_ms + 4.0 * wire.jitter_ms;
     let round_trip_ms = one_way_ms(&asked.forward) + one_way_ms(&asked.backward);
-    let silence = SILENCE + Duration::from_secs_f64(2.0 * round_trip_ms / 1e3);
+    let silence = (SILENCE + Duration::from_secs_f64(2.0 * round_trip_ms / 1e3)).min(MOST_SILENCE);
     let began = Instant::now();
     let (mut seen, mut since) = (None, began);
     while since.elapsed() < silence && began.elapsed() < AT_MOST + silence {
