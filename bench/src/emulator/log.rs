@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! What became of every single packet?
 
-use std::io::{self, Write};
 use std::time::Duration;
 
 /// What became of a packet.
@@ -50,34 +49,6 @@ pub struct PacketLog {
 impl PacketLog {
     /// The most packets that are kept (128 MB).
     pub const LIMIT: usize = 4_000_000;
-
-    /// Writes one line for each packet below a line of names.
-    pub fn write_csv(&self, mut out: impl Write) -> io::Result<()> {
-        writeln!(out, "entered_ns,from,to,len_bytes,fate,left_ns")?;
-        for p in &self.packets {
-            let fate = p.fate.name();
-            write!(out, "{},{},{},{},{fate},", p.entered_ns, p.from, p.to, p.len_bytes)?;
-            match p.left_ns {
-                Some(left) => writeln!(out, "{left}")?,
-                None => writeln!(out)?,
-            }
-        }
-        out.flush()
-    }
-}
-
-impl Fate {
-    /// The name in the CSV file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Lost => "lost",
-            Self::QueueFull => "queue_full",
-            Self::Policed => "policed",
-            Self::BlackedOut => "blacked_out",
-            Self::TooLong => "too_long",
-        }
-    }
 }
 
 /// The log while it is being written.
@@ -175,15 +146,5 @@ mod tests {
         let log = journal.take();
         assert_eq!(log.packets.len(), 1);
         assert_eq!((log.packets[0].entered_ns, log.packets[0].left_ns), (2, Some(20)));
-    }
-
-    #[test]
-    fn the_csv_file_has_a_line_for_each_packet() {
-        let mut journal = Journal::new(Duration::ZERO);
-        journal.enter(Duration::from_nanos(7), (0, 1), 1500, Fate::QueueFull);
-        let mut csv = Vec::new();
-        journal.take().write_csv(&mut csv).unwrap();
-        let csv = String::from_utf8(csv).unwrap();
-        assert_eq!(csv, "entered_ns,from,to,len_bytes,fate,left_ns\n7,0,1,1500,queue_full,\n");
     }
 }

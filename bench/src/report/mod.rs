@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use crate::opponent::Opponent;
 use crate::record::{Environment, Record};
+use crate::results::files::replace;
 use crate::scenario::{Goal, Published, Scenario};
 
 mod axis;
@@ -177,11 +178,9 @@ fn free_name(name: &str, before: &[Chapter<'_>]) -> String {
     names.find(is_free).unwrap_or_default()
 }
 
-/// Whole or not at all: a report that was there stays until the new one is complete.
+/// A report that was there stays until the new one is complete.
 fn save(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
-    let failed = |source| ReportError::Write { path: path.to_owned(), source };
-    let temporary = path.with_extension("partial");
-    fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path)).map_err(failed)
+    replace(path, bytes).map_err(|source| ReportError::Write { path: path.to_owned(), source })
 }
 
 /// A name that is safe as a file name and as an anchor: letters, digits and hyphens.

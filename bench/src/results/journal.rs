@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
 
-use super::{files, is_void, key, read, sheet, Key, ResultSet, ResultsError};
+use super::files::replace;
+use super::{is_void, key, read, sheet, Key, ResultSet, ResultsError};
 use super::{ENVIRONMENT, RECORDS, SCENARIO, SHEET};
 use crate::record::{Environment, Record};
 
@@ -81,7 +82,7 @@ impl Journal {
         let records = read::result_set(&self.directory)?.records;
         let path = self.directory.join(SHEET);
         let content = sheet::of(&records).map_err(ResultsError::io(&path))?;
-        files::replace(&path, &content)
+        replace(&path, &content).map_err(ResultsError::io(&path))
     }
 
     fn drop_torn_line(&mut self) -> Result<(), ResultsError> {
@@ -113,8 +114,9 @@ fn begin(
     let path = directory.join(ENVIRONMENT);
     let environment = serde_json::to_vec_pretty(environment)
         .map_err(|error| ResultsError::io(&path)(std::io::Error::other(error)))?;
-    files::replace(&directory.join(SCENARIO), scenario_toml.as_bytes())?;
-    files::replace(&path, &environment)
+    let scenario = directory.join(SCENARIO);
+    replace(&scenario, scenario_toml.as_bytes()).map_err(ResultsError::io(&scenario))?;
+    replace(&path, &environment).map_err(ResultsError::io(&path))
 }
 
 /// Results of different scenarios, seeds, programs or machines are not mixed.

@@ -6,7 +6,7 @@
 //! record and flow, for spreadsheets). [`Journal`] writes one, [`ResultSet`] is one that was read.
 
 mod environment;
-mod files;
+pub(crate) mod files;
 mod journal;
 mod read;
 mod sheet;
