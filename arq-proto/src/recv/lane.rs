@@ -7,7 +7,7 @@
 //! message already released is dropped, since the application must never see an order reversed.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     time::{Duration, Instant},
 };
 
@@ -109,6 +109,9 @@ pub(crate) struct RecvLane {
     /// Best effort: complete messages that wait for an incomplete one before them, and since when. Both rise: what
     /// precedes a message that waits already leaves with it, and is left out.
     waiting: VecDeque<(MessageSeq, Instant)>,
+    /// Best effort: the incomplete ones among `slots`. Looking for the oldest there would take a packet of tiny messages
+    /// time without bound.
+    partials: BTreeSet<MessageSeq>,
     /// Best effort: the last symbol that was kept.
     touched_at: Option<Instant>,
     /// Chunks that were computed from repair symbols.
@@ -139,6 +142,7 @@ impl RecvLane {
             limit,
             hold: Duration::ZERO,
             waiting: VecDeque::new(),
+            partials: BTreeSet::new(),
             touched_at: None,
             recovered: 0,
         }
@@ -216,6 +220,11 @@ impl RecvLane {
         let is_complete = matches!(slot, Slot::Complete(_));
         if !self.reliable {
             self.touched_at = Some(now);
+            if is_complete {
+                self.partials.remove(&seq);
+            } else {
+                self.partials.insert(seq);
+            }
             if is_complete && self.waiting.back().is_none_or(|(last, _)| *last < seq) {
                 self.waiting.push_back((seq, now));
             }
@@ -255,10 +264,8 @@ impl RecvLane {
     /// Best effort: newer messages are worth more than old incomplete ones.
     fn drop_oldest_partials(&mut self, before: MessageSeq, cost: u64) {
         while self.held + cost > self.limit {
-            let mut partials =
-                self.slots.iter().filter(|(_, slot)| matches!(slot, Slot::Partial(_)));
-            match partials.next() {
-                Some((seq, _)) if *seq < before => self.skip_to(seq + 1),
+            match self.partials.first() {
+                Some(&seq) if seq < before => self.skip_to(seq + 1),
                 _ => return,
             }
         }
@@ -286,7 +293,10 @@ impl RecvLane {
         while self.slots.front().is_some_and(|(first, _)| *first < seq) {
             match self.slots.pop_front() {
                 Some((_, Slot::Complete(message))) => self.ready.push_back(message),
-                Some((_, slot)) => self.held -= slot.cost(),
+                Some((seq, slot)) => {
+                    self.held -= slot.cost();
+                    self.partials.remove(&seq);
+                }
                 None => {}
             }
         }
