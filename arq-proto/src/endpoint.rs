@@ -34,9 +34,10 @@ use crate::{
 const COOKIE_LIFETIME: Duration = Duration::from_secs(60);
 /// When there are more of them, the cookies of those that are forgotten are refused, with all others of their age.
 const MAX_REMEMBERED_IDS: usize = 4_096;
-/// Resets sent in a second: enough after a restart, useless for a flood.
-const RESETS_PER_SECOND: u32 = 100;
 const DEFAULT_MAX_CONNECTIONS: usize = 4_096;
+/// Resets sent in a second: one for each connection that there may have been before a restart. They are shorter than
+/// what they answer, so useless for a flood.
+const RESETS_PER_SECOND: u32 = DEFAULT_MAX_CONNECTIONS as u32;
 
 /// How an endpoint behaves.
 #[derive(Debug, Clone)]
