@@ -133,8 +133,10 @@ pub struct Connection {
 }
 
 /// The first packet number left out comes after 64 to 127 packets, the next after twice as many, and
-/// so on (RFC 9000 §21.4).
+/// so on (RFC 9000 §21.4). A receiver that acknowledges what it has not seen is caught after some thousand packets,
+/// however old the connection is.
 const FIRST_SKIP_DISTANCE: u64 = 64;
+const MAX_SKIP_DISTANCE: u64 = 4_096;
 
 impl Connection {
     fn new(now: Instant, origin: Origin, state: State) -> Self {

@@ -9,7 +9,7 @@ use std::{net::SocketAddr, time::Instant};
 
 use rand_core::RngCore;
 
-use super::{Connection, State};
+use super::{Connection, State, MAX_SKIP_DISTANCE};
 use crate::{
     error::ConnectionError,
     send::{
@@ -207,7 +207,7 @@ impl Connection {
     ) -> Option<Draft> {
         if self.recovery.next_number() == self.next_skip {
             self.recovery.skip_number(now);
-            self.skip_distance = self.skip_distance.saturating_mul(2).min(1 << 30);
+            self.skip_distance = (2 * self.skip_distance).min(MAX_SKIP_DISTANCE);
             let jump = self.skip_distance + self.rng.next_u64() % self.skip_distance;
             self.next_skip = PacketNumber(self.next_skip.0 + jump);
         }
