@@ -11,7 +11,7 @@ lossy count         prints how many packets arrived and how many were dropped, a
 
 Started beside a container, in its network namespace:
 
-  docker run --rm --network container:NAME --cap-add NET_ADMIN zenoh-arq/lossy 10
+  docker run --rm --network container:NAME --cap-drop ALL --cap-add NET_ADMIN zenoh-arq/lossy 10
 
 Packets are dropped where they enter, each by itself, before the kernel has looked at them: arq/, tcp/, udp/ and quic/
 meet the same. For loss in both directions start one beside each container. Bursts, delay and rates are the bench's:
