@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! Do the programs teach, refuse nonsense politely, and talk to each other?
 
-use std::io::{BufRead, BufReader};
+mod support;
+
 use std::net::UdpSocket;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::time::Duration;
+
+use support::{output, Running};
 
 const Z_PUB: &str = env!("CARGO_BIN_EXE_z_pub");
 const Z_SUB: &str = env!("CARGO_BIN_EXE_z_sub");
@@ -18,16 +19,11 @@ const Z_QUERYABLE: &str = env!("CARGO_BIN_EXE_z_queryable");
 const PROGRAMS: [&str; 9] =
     [Z_PUB, Z_SUB, Z_PING, Z_PONG, Z_PUB_THR, Z_SUB_THR, Z_INFO, Z_GET, Z_QUERYABLE];
 
-fn output(program: &str, arguments: &[&str]) -> Output {
-    Command::new(program).args(arguments).output().expect("the program starts")
-}
-
 #[test]
 fn help_shows_zenohs_flags_and_an_arq_example() {
     for program in PROGRAMS {
-        let help = output(program, &["--help"]);
-        assert!(help.status.success(), "{program}");
-        let help = String::from_utf8_lossy(&help.stdout).into_owned();
+        let (code, help, _) = output(program, &["--help"]);
+        assert_eq!(code, Some(0), "{program}");
         for taught in [
             "--mode",
             "--connect",
@@ -45,9 +41,8 @@ fn help_shows_zenohs_flags_and_an_arq_example() {
 #[test]
 fn a_bad_locator_is_one_line_and_exit_code_one() {
     for endpoint in ["arp/127.0.0.1:7447", "arq/127.0.0.1:7447#colour=red", "arq/192.0.2.1:7447"] {
-        let refused = output(Z_INFO, &["-l", endpoint, "--no-multicast-scouting"]);
-        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert_eq!(refused.status.code(), Some(1), "{endpoint}: {said}");
+        let (code, _, said) = output(Z_INFO, &["-l", endpoint, "--no-multicast-scouting"]);
+        assert_eq!(code, Some(1), "{endpoint}: {said}");
         assert!(said.contains("error: ") && said.contains(endpoint), "{endpoint}: {said}");
         assert!(!said.contains("panicked"), "{endpoint}: {said}");
     }
@@ -68,7 +63,7 @@ fn bad_arguments_are_refused_before_anything_starts() {
         (Z_GET, &["--target", "nobody"]),
         (Z_QUERYABLE, &["-k", "a//b"]),
     ] {
-        assert_eq!(output(program, arguments).status.code(), Some(2), "{program} {arguments:?}");
+        assert_eq!(output(program, arguments).0, Some(2), "{program} {arguments:?}");
     }
 }
 
@@ -76,9 +71,8 @@ fn bad_arguments_are_refused_before_anything_starts() {
 fn a_client_of_a_dead_router_is_told_what_to_look_at() {
     let endpoint = free_endpoint("arq");
     let alone = ["-m", "client", "-e", &endpoint, "--cfg", "connect/timeout_ms:500"];
-    let refused = output(Z_PUB, &alone);
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert_eq!(refused.status.code(), Some(1), "{said}");
+    let (code, _, said) = output(Z_PUB, &alone);
+    assert_eq!(code, Some(1), "{said}");
     assert!(said.contains(&endpoint) && said.contains("Is a router or a peer listening"), "{said}");
 }
 
@@ -96,9 +90,9 @@ fn a_publication_arrives_over_arq() {
 fn a_query_is_answered_over_arq() {
     let endpoint = free_endpoint("arq");
     let serve = ["-l", &endpoint, "--no-multicast-scouting", "-k", "test/asked", "-p", "me"];
-    let mut queryable = Running::start(Z_QUERYABLE, &serve, "Press CTRL-C");
+    let mut queryable = ready(Z_QUERYABLE, &serve, "Press CTRL-C");
     let ask = ["-e", &endpoint, "-m", "client", "-s", "test/*", "-p", "who?"];
-    let replies = String::from_utf8_lossy(&output(Z_GET, &ask).stdout).into_owned();
+    let (_, replies, _) = output(Z_GET, &ask);
     assert!(replies.contains(">> Received ('test/asked': 'me')"), "{replies}");
     let query = queryable.line("Received Query").expect("a query");
     assert!(query.contains("'test/*' with payload 'who?'"), "{query}");
@@ -107,17 +101,15 @@ fn a_query_is_answered_over_arq() {
 #[test]
 fn ping_pong_and_info_work_over_arq() {
     let endpoint = free_endpoint("arq");
-    let _pong =
-        Running::start(Z_PONG, &["-l", &endpoint, "--no-multicast-scouting"], "Press CTRL-C");
-    let info = output(Z_INFO, &["-e", &endpoint, "--no-multicast-scouting", "-m", "client"]);
-    let info = String::from_utf8_lossy(&info.stdout).into_owned();
+    let _pong = ready(Z_PONG, &["-l", &endpoint, "--no-multicast-scouting"], "Press CTRL-C");
+    let (_, info, _) =
+        output(Z_INFO, &["-e", &endpoint, "--no-multicast-scouting", "-m", "client"]);
     assert!(info.contains(&format!("-> {endpoint}")), "{info}");
     for figure in ["arq links:", "round trip ", "loss        at most", "batches "] {
         assert!(info.contains(figure), "{figure} in {info}");
     }
-    let ping =
+    let (_, ping, _) =
         output(Z_PING, &["-e", &endpoint, "--no-multicast-scouting", "-w", "0", "-n", "5", "64"]);
-    let ping = String::from_utf8_lossy(&ping.stdout).into_owned();
     assert!(ping.contains("64 bytes: seq=4 rtt="), "{ping}");
 }
 
@@ -125,10 +117,26 @@ fn ping_pong_and_info_work_over_arq() {
 fn ping_waits_for_pong() {
     let endpoint = free_endpoint("arq");
     let few = ["-l", &endpoint, "--no-multicast-scouting", "-w", "0", "-n", "5", "64"];
-    let mut ping = Running::start(Z_PING, &few, "Waiting for z_pong");
+    let mut ping = ready(Z_PING, &few, "Waiting for z_pong");
     let connect = ["-e", &endpoint, "--no-multicast-scouting"];
-    let _pong = Running::start(Z_PONG, &connect, "Press CTRL-C");
+    let _pong = ready(Z_PONG, &connect, "Press CTRL-C");
     assert!(ping.line("64 bytes: seq=4 rtt=").is_some(), "round trips");
+}
+
+#[test]
+fn ping_tells_what_it_measured_and_where_pong_fell_silent() {
+    let endpoint = free_endpoint("arq");
+    let script =
+        format!("exec {Z_PING} -l {endpoint} --no-multicast-scouting -w 0 -n 100000000 64 2>&1");
+    let mut ping = ready("bash", &["-c", &script], "Waiting for z_pong");
+    let connect = ["-e", &endpoint, "--no-multicast-scouting"];
+    let mut pong = ready(Z_PONG, &connect, "Press CTRL-C");
+    assert!(ping.line("seq=4 rtt=").is_some(), "round trips, as they are measured");
+    pong.interrupt();
+    pong.wait();
+    let error = ping.line("error: seq=").expect("it does not wait for ever");
+    assert!(error.ends_with(": no answer within 10s\n"), "{error}");
+    assert_eq!(ping.wait(), Some(1));
 }
 
 #[test]
@@ -136,16 +144,16 @@ fn the_throughput_pair_works_over_arq() {
     let endpoint = free_endpoint("arq");
     let common = ["--no-multicast-scouting", "-n", "1000"];
     let listen = [&["-l", &endpoint, "-s", "3"][..], &common].concat();
-    let mut counter = Running::start(Z_SUB_THR, &listen, "Press CTRL-C");
+    let mut counter = ready(Z_SUB_THR, &listen, "Press CTRL-C");
     let connect = [&["-e", &endpoint, "64"][..], &common].concat();
-    let _publisher = Running::start(Z_PUB_THR, &connect, "Press CTRL-C");
+    let _publisher = ready(Z_PUB_THR, &connect, "Press CTRL-C");
     assert!((0..3).all(|_| counter.line("msg/s").is_some()), "three rates");
 }
 
 fn publication_arrives(protocol: &str) {
     let endpoint = free_endpoint(protocol);
     let listen = ["-l", &endpoint, "--no-multicast-scouting", "-k", "test/programs"];
-    let mut subscriber = Running::start(Z_SUB, &listen, "Press CTRL-C");
+    let mut subscriber = ready(Z_SUB, &listen, "Press CTRL-C");
     let connect = [
         "-e",
         &endpoint,
@@ -157,7 +165,7 @@ fn publication_arrives(protocol: &str) {
         "-a",
         "you",
     ];
-    let _publisher = Running::start(Z_PUB, &connect, "Press CTRL-C");
+    let _publisher = ready(Z_PUB, &connect, "Press CTRL-C");
     let line = subscriber.line("Received").expect("a publication");
     assert!(line.contains("PUT ('test/programs': '[") && line.contains("hello') (you)"), "{line}");
 }
@@ -168,42 +176,9 @@ fn free_endpoint(protocol: &str) -> String {
     format!("{protocol}/{}", socket.local_addr().expect("its address"))
 }
 
-/// A program that runs until the test ends, or for a minute if the test hangs.
-struct Running {
-    child: Child,
-    lines: BufReader<ChildStdout>,
+/// A program that has said that it is ready.
+fn ready(program: &str, arguments: &[&str], words: &str) -> Running {
+    let mut running = Running::start(program, arguments);
+    assert!(running.line(words).is_some(), "{program} did not get ready");
+    running
 }
-
-impl Running {
-    fn start(program: &str, arguments: &[&str], ready: &str) -> Self {
-        let mut command = Command::new("timeout");
-        command.arg(TIME_LIMIT.as_secs().to_string()).arg(program).args(arguments);
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
-        let lines = BufReader::new(child.stdout.take().expect("stdout is piped"));
-        let mut running = Self { child, lines };
-        assert!(running.line(ready).is_some(), "{program} did not get ready");
-        running
-    }
-
-    /// The next line with these words; `None` when the program has ended.
-    fn line(&mut self, words: &str) -> Option<String> {
-        let mut line = String::new();
-        while self.lines.read_line(&mut line).ok()? > 0 {
-            if line.contains(words) {
-                return Some(line);
-            }
-            line.clear();
-        }
-        None
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // `timeout` hands a termination on to its program; a kill it could not.
-        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
-        let _ = self.child.wait();
-    }
-}
-
-const TIME_LIMIT: Duration = Duration::from_secs(60);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! Measures round trips to `z_pong`.
 
+use std::fmt::Display;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,8 @@ struct Arguments {
 
 /// The first message may leave before z_pong is there: without an answer for so long another follows.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// A round trip that takes longer has failed.
+const LONGEST: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -55,10 +58,11 @@ fn ping(arguments: &Arguments) -> zenoh::Result<()> {
         .express(!arguments.no_express)
         .wait()?;
     let data = ZBytes::from(payload(arguments.payload_size));
-    let round_trip = || -> zenoh::Result<Duration> {
+    let round_trip = |seq: &dyn Display| -> zenoh::Result<Duration> {
         let sent = Instant::now();
         publisher.put(data.clone()).wait()?;
-        pong.recv()?;
+        let answer = pong.recv_timeout(LONGEST)?;
+        answer.ok_or_else(|| format!("seq={seq}: no answer within {LONGEST:?}"))?;
         Ok(sent.elapsed())
     };
 
@@ -74,12 +78,11 @@ fn ping(arguments: &Arguments) -> zenoh::Result<()> {
     println!("Warming up for {:?}...", arguments.warmup);
     let started = Instant::now();
     while started.elapsed() < arguments.warmup {
-        round_trip()?;
+        round_trip(&"warm-up")?;
     }
-    let trips = (0..arguments.samples).map(|_| round_trip()).collect::<zenoh::Result<Vec<_>>>()?;
-    for (index, trip) in trips.iter().enumerate() {
-        let (size, rtt) = (arguments.payload_size, trip.as_micros());
-        println!("{size} bytes: seq={index} rtt={rtt:?}µs lat={:?}µs", rtt / 2);
+    for seq in 0..arguments.samples {
+        let (size, rtt) = (arguments.payload_size, round_trip(&seq)?.as_micros());
+        println!("{size} bytes: seq={seq} rtt={rtt:?}µs lat={:?}µs", rtt / 2);
     }
     Ok(())
 }

@@ -4,13 +4,18 @@
 
 mod browser;
 mod page;
-mod running;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::net::{TcpListener, UdpSocket};
 
 use arq_examples::v2v::monitor::Report;
 
-use running::{output, Running, V2V_DEMO, V2V_MONITOR, V2V_VEHICLE};
+use support::{output, Running};
+
+const V2V_DEMO: &str = env!("CARGO_BIN_EXE_v2v_demo");
+const V2V_MONITOR: &str = env!("CARGO_BIN_EXE_v2v_monitor");
+const V2V_VEHICLE: &str = env!("CARGO_BIN_EXE_v2v_vehicle");
 
 #[test]
 fn help_teaches_with_an_example() {

@@ -7,7 +7,8 @@ use arq_bench::emulator::Network;
 use serde_json::Value;
 
 use super::browser::Browser;
-use super::running::{output, Running, V2V_DEMO};
+use super::support::{output, Running};
+use super::V2V_DEMO;
 
 /// Past the capture of the test harness, so that nobody takes a skipped test for a passed one.
 fn skipped(why: &str) {
