@@ -18,10 +18,10 @@ use crate::v2v::world::{World, WorldArgs};
 
 /// Views are made so often, and the radio moves with them.
 const VIEW_EVERY: Duration = Duration::from_millis(100);
-/// What the radio carried is counted, and the parts are looked after, once in so many views.
-const COUNT_EVERY: u64 = 10;
-/// A line is printed once in so many views.
-const PRINT_EVERY: u64 = 50;
+/// What the radio carried is counted, and the parts are looked after, so often.
+const COUNT_EVERY: Duration = Duration::from_secs(1);
+/// A line is printed so often.
+const PRINT_EVERY: Duration = Duration::from_secs(5);
 /// A path that has changed by less keeps its emulation: per cent lost, packets, milliseconds.
 const LEAST_CHANGE: f64 = 0.1;
 
@@ -107,27 +107,29 @@ impl Director {
         stop: &Stop,
     ) -> zenoh::Result<()> {
         let mut due = Instant::now();
-        let mut counted = Instant::now();
-        for number in 0u64.. {
+        // The parts have used the radio since then.
+        let mut counted = self.began;
+        let mut printed = due;
+        loop {
             let added = controls.wait_until(due);
-            due = (due + VIEW_EVERY).max(Instant::now());
+            due = next_due(due, Instant::now());
             if stop.wait_for(Duration::ZERO) {
-                break;
+                return Ok(());
             }
             let now = clock::now();
             let vehicles = self.move_radio(now, &added)?;
-            if number % COUNT_EVERY == 0 {
+            if counted.elapsed() >= COUNT_EVERY {
                 self.count(counted.elapsed())?;
                 counted = Instant::now();
             }
             let view = self.view(now, added, vehicles);
             // Nobody needs to look.
             let _ = views.send(serde_json::to_string(&view)?);
-            if number % PRINT_EVERY == PRINT_EVERY - 1 {
+            if printed.elapsed() >= PRINT_EVERY {
                 print(&view);
+                printed = Instant::now();
             }
         }
-        Ok(())
     }
 
     /// Sets every radio by the vehicle's distance.
@@ -179,6 +181,11 @@ impl Director {
             links: self.stages.iter().zip(&self.uses).map(link).collect(),
         }
     }
+}
+
+/// When the view after this one is due: a slider that is dragged brings views forward and puts none off.
+fn next_due(due: Instant, now: Instant) -> Instant {
+    (due + VIEW_EVERY).clamp(now, now + VIEW_EVERY)
 }
 
 fn has_changed(set: &Path, path: &Path) -> bool {
@@ -236,6 +243,21 @@ mod tests {
         assert_eq!(controls.wait_until(never), added);
         setter.join().unwrap();
         assert_eq!(controls.wait_until(Instant::now()), added, "a time that has come");
+    }
+
+    #[test]
+    fn a_dragged_slider_does_not_put_off_the_next_view() {
+        let controls = Controls::new(Impairment::default());
+        let mut due = Instant::now();
+        for _ in 0..50 {
+            controls.set(Impairment::default());
+            controls.wait_until(due);
+            let now = Instant::now();
+            due = next_due(due, now);
+            assert!((now..=now + VIEW_EVERY).contains(&due), "{:?} ahead", due - now);
+        }
+        let awake = due + Duration::from_secs(60);
+        assert_eq!(next_due(due, awake), awake, "a machine that was asleep does not catch up");
     }
 
     #[test]
