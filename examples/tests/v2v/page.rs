@@ -71,6 +71,8 @@ fn the_page_shows_what_the_monitors_say_and_its_sliders_act() {
     assert!(browser.becomes(both), "both monitors report");
 
     figures_are_the_monitors(&mut browser);
+    let cut = "JSON.stringify(piecesOf([[1, null], [2, 5], [3, null], [4, 6], [5, 7]]))";
+    assert_eq!(browser.value(cut), "[[[2,5]],[[4,6],[5,7]]]", "a trace where nobody was near");
     updates_are_often(&mut browser);
     sliders_act_on_both_radios(&mut browser);
     wrong_figures_are_refused(&mut browser);

@@ -200,6 +200,19 @@ function showWarnings(list, rows) {
   });
 }
 
+/** The trace without the moments that have no age, cut in pieces where they were. */
+function piecesOf(trace) {
+  const pieces = [[]];
+  for (const moment of trace) {
+    if (moment[1] === null) {
+      pieces.push([]);
+    } else {
+      pieces.at(-1).push(moment);
+    }
+  }
+  return pieces.filter((piece) => piece.length);
+}
+
 /** Ages on a logarithmic scale, from 50 ms at the bottom; above one second nobody knows where a vehicle is. */
 function drawTrace(canvas, trace, now) {
   const [width, height, scale] = [canvas.clientWidth, canvas.clientHeight, window.devicePixelRatio || 1];
@@ -240,36 +253,24 @@ function drawTrace(canvas, trace, now) {
   c.beginPath();
   c.rect(left, 0, width - left, bottom + 1);
   c.clip();
-  const path = (floor) => {
-    c.beginPath();
-    let drawing = false;
-    let last = 0;
-    for (const [ms, age] of trace) {
-      if (age === null) {
-        drawing = false;
-        continue;
-      }
-      if (drawing) {
-        c.lineTo(x(ms), floor(age));
-      } else {
-        c.moveTo(x(ms), floor(age));
-      }
-      [drawing, last] = [true, ms];
-    }
-    return last;
-  };
+  // While no vehicle is near there is no age, and nothing is drawn.
+  const pieces = piecesOf(trace);
   // What is above a second is filled: there the link is blind.
   const limit = y(STALE_MS);
-  const last = path((age) => Math.min(y(age), limit));
-  if (trace.length) {
-    c.lineTo(x(last), limit);
-    c.lineTo(x(trace[0][0]), limit);
-    c.fillStyle = colour("--of-link");
-    c.globalAlpha = 0.28;
-    c.fill();
-    c.globalAlpha = 1;
+  c.beginPath();
+  for (const piece of pieces) {
+    c.moveTo(x(piece[0][0]), limit);
+    piece.forEach(([ms, age]) => c.lineTo(x(ms), Math.min(y(age), limit)));
+    c.lineTo(x(piece.at(-1)[0]), limit);
   }
-  path(y);
+  c.fillStyle = colour("--of-link");
+  c.globalAlpha = 0.28;
+  c.fill();
+  c.globalAlpha = 1;
+  c.beginPath();
+  for (const piece of pieces) {
+    piece.forEach(([ms, age], index) => (index ? c.lineTo(x(ms), y(age)) : c.moveTo(x(ms), y(age))));
+  }
   c.strokeStyle = colour("--of-link");
   c.lineWidth = 1.8;
   c.lineJoin = "round";
