@@ -51,7 +51,7 @@ pub struct DemoArgs {
     /// Added to the radio's delay in each direction, milliseconds (0 to 200).
     #[arg(long, value_name = "MS", default_value_t = 0.0)]
     delay: f64,
-    /// Pictures that every vehicle sends beside its messages, kilobits per second.
+    /// Pictures that every vehicle but the monitored one sends beside its messages, kilobits per second.
     #[arg(long, value_name = "KBPS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100_000))]
     camera: u32,
     #[command(flatten)]

@@ -6,7 +6,6 @@ use tokio::sync::watch;
 
 use crate::v2v::monitor::Report;
 use crate::v2v::radio::{Impairment, Path, RANGE_M};
-use crate::v2v::traffic::DEADLINE;
 use crate::v2v::world::{streets, Motion, Point};
 
 /// What does not change while the demo runs.
@@ -16,8 +15,6 @@ pub struct TownMap {
     pub streets: Vec<[Point; 2]>,
     /// Within this distance vehicles count, metres.
     pub range_m: f64,
-    /// After this time a beacon is late, milliseconds.
-    pub deadline_ms: u128,
     /// The vehicle that the monitors ride in.
     pub own: u32,
 }
@@ -79,7 +76,7 @@ pub struct RadioUse {
 impl TownMap {
     /// The town, for monitors that ride in `own`.
     pub fn new(own: u32) -> Self {
-        Self { streets: streets(), range_m: RANGE_M, deadline_ms: DEADLINE.as_millis(), own }
+        Self { streets: streets(), range_m: RANGE_M, own }
     }
 }
 
