@@ -6,11 +6,13 @@
 
 pub mod v2v;
 
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use tracing_subscriber::EnvFilter;
 use zenoh::{Config, Session, Wait};
 use zenoh_config::{EndPoint, EndPoints, ModeDependent, ModeDependentValue, WhatAmI};
 use zenoh_link::LinkKind;
@@ -152,9 +154,9 @@ const LONELY: Duration = Duration::from_secs(5);
 const NOBODY_THERE: &str =
     "Is a router or a peer listening where -e or the file points to (zenohd -l, v2v_monitor -l), and no firewall between?";
 
-/// Runs a program: logs as zenoh does, and ends with the error's own words and exit code 1.
+/// Runs a program: logs what zenoh does, and ends with the error's own words and exit code 1.
 pub fn run(program: impl FnOnce() -> zenoh::Result<()>) -> ExitCode {
-    zenoh::init_log_from_env_or("warn");
+    log_to_standard_error();
     match program() {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
@@ -162,6 +164,17 @@ pub fn run(program: impl FnOnce() -> zenoh::Result<()>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Logs by `RUST_LOG`, without it warnings, in the words of `zenoh::init_log_from_env_or`; that would write to standard
+/// output, which is for what a program has to say.
+fn log_to_standard_error() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter);
+    let log = log.with_thread_ids(true).with_thread_names(true);
+    let log = log.with_ansi(io::stderr().is_terminal()).with_writer(io::stderr);
+    // Who logs already has chosen where to.
+    let _ = log.try_init();
 }
 
 /// The argument of a zenoh priority: 1 (real-time) to 7 (background).

@@ -114,6 +114,17 @@ fn a_program_ends_after_its_duration_and_with_standard_input() {
 }
 
 #[test]
+fn standard_output_has_the_reports_and_standard_error_the_log() {
+    let nowhere = format!("arq/{}", free_port());
+    let debug = ["RUST_LOG=zenoh=debug", V2V_MONITOR, "--json", "--duration", "1"];
+    let alone = ["--no-multicast-scouting", "-e", &nowhere];
+    let (code, said, logged) = output("env", &[&debug[..], &alone].concat());
+    assert_eq!(code, Some(0), "{logged}");
+    assert!(said.lines().count() > 2 && said.lines().all(|line| line.starts_with('{')), "{said}");
+    assert!(logged.contains(" DEBUG ") && !logged.contains('\x1b'), "{logged}");
+}
+
+#[test]
 fn a_program_that_is_alone_says_so() {
     let nowhere = format!("arq/{}", free_port());
     let alone = ["--no-multicast-scouting", "-e", &nowhere, "--duration", "8"];
