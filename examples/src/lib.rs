@@ -9,10 +9,12 @@ pub mod v2v;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
+use zenoh::session::SessionInfo;
 use zenoh::{Config, Session, Wait};
 use zenoh_config::{EndPoint, EndPoints, ModeDependent, ModeDependentValue, WhatAmI};
 use zenoh_link::LinkKind;
@@ -128,22 +130,41 @@ impl CommonArgs {
     /// error: zenoh tries again and again without a word.
     pub fn open_silently(&self) -> zenoh::Result<Session> {
         let config = self.config()?;
-        let connects = !endpoints(&config, CONNECT)?.is_empty();
-        let opened = zenoh::open(config).wait();
-        if !connects {
-            return opened;
+        if endpoints(&config, CONNECT)?.is_empty() {
+            return zenoh::open(config).wait();
         }
-        let session = opened.map_err(|e| format!("{e}\n{NOBODY_THERE}"))?;
-        let info = session.info();
-        std::thread::spawn(move || {
-            std::thread::sleep(LONELY);
-            let peers = info.peers_zid().wait().next();
-            if peers.or_else(|| info.routers_zid().wait().next()).is_none() {
-                eprintln!("Nobody is connected yet. {NOBODY_THERE}");
-            }
-        });
+        // Before `open`, where a client may wait for ever.
+        let opened = hint_if_lonely();
+        let session = zenoh::open(config).wait().map_err(|e| match e.to_string() {
+            e if e.contains(CANNOT_CONNECT) => format!("{e}\n{NOBODY_THERE}"),
+            e => e,
+        })?;
+        // The hint may have been given.
+        let _ = opened.send(session.info());
         Ok(session)
     }
+}
+
+/// Says once, after a while, that nobody is connected: while a session is being opened, and when it is.
+fn hint_if_lonely() -> mpsc::Sender<SessionInfo> {
+    let (opened, session) = mpsc::channel::<SessionInfo>();
+    std::thread::spawn(move || {
+        let due = Instant::now() + LONELY;
+        let is_lonely = match session.recv_timeout(LONELY) {
+            Ok(info) => {
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                let peers = info.peers_zid().wait().next();
+                peers.or_else(|| info.routers_zid().wait().next()).is_none()
+            }
+            Err(RecvTimeoutError::Timeout) => true,
+            // It cannot be opened, and the error says why.
+            Err(RecvTimeoutError::Disconnected) => false,
+        };
+        if is_lonely {
+            eprintln!("Nobody is connected yet. {NOBODY_THERE}");
+        }
+    });
+    opened
 }
 
 const CONNECT: &str = "connect/endpoints";
@@ -151,6 +172,8 @@ const LISTEN: &str = "listen/endpoints";
 
 /// After so long without a connection a person may want to know.
 const LONELY: Duration = Duration::from_secs(5);
+/// How the errors of zenoh begin that are about connecting, and not about listening, say.
+const CANNOT_CONNECT: &str = "Unable to connect";
 const NOBODY_THERE: &str =
     "Is a router or a peer listening where -e or the file points to (zenohd -l, v2v_monitor -l), and no firewall between?";
 

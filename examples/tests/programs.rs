@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::net::UdpSocket;
+use std::net::{TcpListener, UdpSocket};
 
 use support::{output, Running};
 
@@ -74,6 +74,15 @@ fn a_client_of_a_dead_router_is_told_what_to_look_at() {
     let (code, _, said) = output(Z_PUB, &alone);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains(&endpoint) && said.contains("Is a router or a peer listening"), "{said}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_no_fault_of_the_router() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = format!("tcp/{}", taken.local_addr().expect("its address"));
+    let (code, _, said) = output(Z_PUB, &["-l", &taken, "-e", &free_endpoint("arq")]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains(&taken) && !said.contains("Is a router or a peer"), "{said}");
 }
 
 #[test]
