@@ -6,7 +6,8 @@
 
 pub mod v2v;
 
-use std::io::{self, IsTerminal};
+use std::fmt::Arguments;
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -33,6 +34,27 @@ macro_rules! teach {
              RUST_LOG=debug shows what zenoh and the links do."
         )
     };
+}
+
+/// `println!` for programs whose output may be piped: where the reader has gone (`z_sub | head -3`) they end.
+#[macro_export]
+macro_rules! say {
+    ($($words:tt)*) => {
+        $crate::write_line(format_args!($($words)*))
+    };
+}
+
+/// Writes a line to standard output. Use [`say!`].
+///
+/// SIGPIPE keeps being ignored: a socket whose peer has gone must not end the program.
+pub fn write_line(words: Arguments<'_>) {
+    if let Err(e) = writeln!(io::stdout().lock(), "{words}") {
+        if e.kind() == io::ErrorKind::BrokenPipe {
+            std::process::exit(0);
+        }
+        eprintln!("error: standard output cannot be written: {e}");
+        std::process::exit(1);
+    }
 }
 
 /// The arguments of every example.
@@ -122,7 +144,7 @@ impl CommonArgs {
 
     /// Opens the session that the arguments describe, and says so.
     pub fn open(&self) -> zenoh::Result<Session> {
-        println!("Opening session...");
+        say!("Opening session...");
         self.open_silently()
     }
 

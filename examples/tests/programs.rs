@@ -86,6 +86,14 @@ fn a_port_that_is_taken_is_no_fault_of_the_router() {
 }
 
 #[test]
+fn a_reader_who_goes_away_ends_a_program_without_a_word() {
+    let script = format!("{Z_PUB} --no-multicast-scouting -l {} | head -1", free_endpoint("arq"));
+    let (code, said, complained) = output("bash", &["-o", "pipefail", "-c", &script]);
+    assert_eq!((code, complained.as_str()), (Some(0), ""));
+    assert_eq!(said, "Opening session...\n");
+}
+
+#[test]
 fn a_publication_arrives_over_tcp() {
     publication_arrives("tcp");
 }

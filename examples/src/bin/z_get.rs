@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use arq_examples::{run, teach, CommonArgs};
+use arq_examples::{run, say, teach, CommonArgs};
 use clap::{Parser, ValueEnum};
 use zenoh::bytes::ZBytes;
 use zenoh::query::{QueryTarget, Reply, Selector};
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
 
 fn get(arguments: &Arguments) -> zenoh::Result<()> {
     let session = arguments.common.open()?;
-    println!("Sending Query '{}'...", arguments.selector);
+    say!("Sending Query '{}'...", arguments.selector);
     let query = session
         .get(&arguments.selector)
         .target(arguments.target.into())
@@ -82,8 +82,8 @@ fn print(reply: &Reply) {
     };
     match reply.result() {
         Ok(sample) => {
-            println!(">> Received ('{}': '{}')", sample.key_expr(), text(sample.payload()))
+            say!(">> Received ('{}': '{}')", sample.key_expr(), text(sample.payload()))
         }
-        Err(error) => println!(">> Received (ERROR: '{}')", text(error.payload())),
+        Err(error) => say!(">> Received (ERROR: '{}')", text(error.payload())),
     }
 }

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use arq_examples::{run, teach, CommonArgs};
+use arq_examples::{run, say, teach, CommonArgs};
 use clap::Parser;
 use zenoh::session::{Session, ZenohId};
 use zenoh::Wait;
@@ -28,17 +28,17 @@ fn main() -> ExitCode {
 fn show(session: &Session) -> zenoh::Result<()> {
     std::thread::sleep(SETTLE);
     let info = session.info();
-    println!("zid: {}", info.zid().wait());
-    println!("routers zid: {:?}", info.routers_zid().wait().collect::<Vec<ZenohId>>());
-    println!("peers zid: {:?}", info.peers_zid().wait().collect::<Vec<ZenohId>>());
-    println!("locators:");
+    say!("zid: {}", info.zid().wait());
+    say!("routers zid: {:?}", info.routers_zid().wait().collect::<Vec<ZenohId>>());
+    say!("peers zid: {:?}", info.peers_zid().wait().collect::<Vec<ZenohId>>());
+    say!("locators:");
     for locator in info.locators().wait() {
-        println!("  {locator}");
+        say!("  {locator}");
     }
-    println!("links:");
+    say!("links:");
     for link in info.links().wait() {
         let (zid, src, dst) = (link.zid(), link.src(), link.dst());
-        println!("  to {zid}: {src} -> {dst}, at most {} bytes a batch", link.mtu());
+        say!("  to {zid}: {src} -> {dst}, at most {} bytes a batch", link.mtu());
     }
     show_arq_links();
     session.close().wait()
@@ -48,11 +48,11 @@ fn show(session: &Session) -> zenoh::Result<()> {
 fn show_arq_links() {
     let links = zenoh_link_arq::statistics();
     if !links.is_empty() {
-        println!("arq links:");
+        say!("arq links:");
     }
     for link in links {
         for line in format!("{link:#}").lines() {
-            println!("  {line}");
+            say!("  {line}");
         }
     }
 }

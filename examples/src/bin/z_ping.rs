@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use arq_examples::{payload, payload_size, priority, run, teach, CommonArgs, Reliability};
+use arq_examples::{payload, payload_size, priority, run, say, teach, CommonArgs, Reliability};
 use clap::Parser;
 use zenoh::bytes::ZBytes;
 use zenoh::qos::{CongestionControl, Priority};
@@ -69,20 +69,20 @@ fn ping(arguments: &Arguments) -> zenoh::Result<()> {
     publisher.put(data.clone()).wait()?;
     let mut is_late = false;
     while pong.recv_timeout(PATIENCE)?.is_none() {
-        println!("Waiting for z_pong...");
+        say!("Waiting for z_pong...");
         publisher.put(data.clone()).wait()?;
         is_late = true;
     }
     // One more answer than is waited for, and each would be taken for that to the next message.
     while is_late && pong.recv_timeout(PATIENCE)?.is_some() {}
-    println!("Warming up for {:?}...", arguments.warmup);
+    say!("Warming up for {:?}...", arguments.warmup);
     let started = Instant::now();
     while started.elapsed() < arguments.warmup {
         round_trip(&"warm-up")?;
     }
     for seq in 0..arguments.samples {
         let (size, rtt) = (arguments.payload_size, round_trip(&seq)?.as_micros());
-        println!("{size} bytes: seq={seq} rtt={rtt:?}µs lat={:?}µs", rtt / 2);
+        say!("{size} bytes: seq={seq} rtt={rtt:?}µs lat={:?}µs", rtt / 2);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use arq_examples::{run, teach, CommonArgs};
+use arq_examples::{run, say, teach, CommonArgs};
 use clap::Parser;
 use zenoh::qos::CongestionControl;
 use zenoh::Wait;
@@ -37,7 +37,7 @@ fn pong(arguments: &Arguments) -> zenoh::Result<()> {
         }
     };
     session.declare_subscriber("test/ping").callback(answer).background().wait()?;
-    println!("Press CTRL-C to quit...");
+    say!("Press CTRL-C to quit...");
     loop {
         std::thread::park();
     }

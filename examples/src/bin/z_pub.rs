@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use arq_examples::{priority, run, teach, CommonArgs, Reliability};
+use arq_examples::{priority, run, say, teach, CommonArgs, Reliability};
 use clap::Parser;
 use zenoh::key_expr::KeyExpr;
 use zenoh::qos::Priority;
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
 fn publish(arguments: &Arguments) -> zenoh::Result<()> {
     let Arguments { key, payload, .. } = arguments;
     let session = arguments.common.open()?;
-    println!("Declaring Publisher on '{key}'...");
+    say!("Declaring Publisher on '{key}'...");
     let publisher = session
         .declare_publisher(key)
         .priority(arguments.priority)
@@ -56,16 +56,16 @@ fn publish(arguments: &Arguments) -> zenoh::Result<()> {
         .wait()?;
     if arguments.add_matching_listener {
         let tell = |status: zenoh::matching::MatchingStatus| match status.matching() {
-            true => println!("Publisher has matching subscribers."),
-            false => println!("Publisher has NO MORE matching subscribers."),
+            true => say!("Publisher has matching subscribers."),
+            false => say!("Publisher has NO MORE matching subscribers."),
         };
         publisher.matching_listener().callback(tell).background().wait()?;
     }
-    println!("Press CTRL-C to quit...");
+    say!("Press CTRL-C to quit...");
     for index in 0_u32.. {
         std::thread::sleep(Duration::from_secs(1));
         let text = format!("[{index:4}] {payload}");
-        println!("Putting Data ('{key}': '{text}')...");
+        say!("Putting Data ('{key}': '{text}')...");
         publisher.put(text).attachment(arguments.attach.clone()).wait()?;
     }
     Ok(())

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use arq_examples::{payload, payload_size, priority, run, teach, CommonArgs, Reliability};
+use arq_examples::{payload, payload_size, priority, run, say, teach, CommonArgs, Reliability};
 use clap::Parser;
 use zenoh::bytes::ZBytes;
 use zenoh::qos::{CongestionControl, Priority};
@@ -51,14 +51,14 @@ fn publish(arguments: &Arguments) -> zenoh::Result<()> {
         .express(arguments.express)
         .wait()?;
     let data = ZBytes::from(payload(arguments.payload_size));
-    println!("Press CTRL-C to quit...");
+    say!("Press CTRL-C to quit...");
     loop {
         let started = Instant::now();
         for _ in 0..arguments.number {
             publisher.put(data.clone()).wait()?;
         }
         if arguments.print {
-            println!("{} msg/s", f64::from(arguments.number) / started.elapsed().as_secs_f64());
+            say!("{} msg/s", f64::from(arguments.number) / started.elapsed().as_secs_f64());
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use arq_examples::{run, teach, CommonArgs};
+use arq_examples::{run, say, teach, CommonArgs};
 use clap::Parser;
 use zenoh::key_expr::KeyExpr;
 use zenoh::query::Query;
@@ -33,10 +33,10 @@ fn main() -> ExitCode {
 
 fn serve(arguments: &Arguments) -> zenoh::Result<()> {
     let session = arguments.common.open()?;
-    println!("Declaring Queryable on '{}'...", arguments.key);
+    say!("Declaring Queryable on '{}'...", arguments.key);
     let queryable =
         session.declare_queryable(&arguments.key).complete(arguments.complete).wait()?;
-    println!("Press CTRL-C to quit...");
+    say!("Press CTRL-C to quit...");
     while let Ok(query) = queryable.recv() {
         print(&query);
         query.reply(&arguments.key, &arguments.payload).wait()?;
@@ -45,10 +45,10 @@ fn serve(arguments: &Arguments) -> zenoh::Result<()> {
 }
 
 fn print(query: &Query) {
-    print!(">> [Queryable ] Received Query '{}'", query.selector());
-    match query.payload().map(|payload| payload.try_to_string()) {
-        Some(Ok(text)) => println!(" with payload '{text}'"),
-        Some(Err(e)) => println!(" with payload ({e})"),
-        None => println!(),
-    }
+    let payload = match query.payload().map(|payload| payload.try_to_string()) {
+        Some(Ok(text)) => format!(" with payload '{text}'"),
+        Some(Err(e)) => format!(" with payload ({e})"),
+        None => String::new(),
+    };
+    say!(">> [Queryable ] Received Query '{}'{payload}", query.selector());
 }

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use arq_examples::{run, teach, CommonArgs};
+use arq_examples::{run, say, teach, CommonArgs};
 use clap::Parser;
 use zenoh::key_expr::KeyExpr;
 use zenoh::sample::Sample;
@@ -27,9 +27,9 @@ fn main() -> ExitCode {
 
 fn subscribe(arguments: &Arguments) -> zenoh::Result<()> {
     let session = arguments.common.open()?;
-    println!("Declaring Subscriber on '{}'...", arguments.key);
+    say!("Declaring Subscriber on '{}'...", arguments.key);
     let subscriber = session.declare_subscriber(&arguments.key).wait()?;
-    println!("Press CTRL-C to quit...");
+    say!("Press CTRL-C to quit...");
     while let Ok(sample) = subscriber.recv() {
         print(&sample);
     }
@@ -41,9 +41,7 @@ fn print(sample: &Sample) {
         bytes.try_to_string().map_or_else(|e| e.to_string(), |text| text.into_owned())
     };
     let (kind, key) = (sample.kind(), sample.key_expr());
-    print!(">> [Subscriber] Received {kind} ('{key}': '{}')", text(sample.payload()));
-    match sample.attachment() {
-        Some(attached) => println!(" ({})", text(attached)),
-        None => println!(),
-    }
+    let attached = sample.attachment().map(|attached| format!(" ({})", text(attached)));
+    let (payload, attached) = (text(sample.payload()), attached.unwrap_or_default());
+    say!(">> [Subscriber] Received {kind} ('{key}': '{payload}'){attached}");
 }

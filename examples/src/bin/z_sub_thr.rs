@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use arq_examples::{run, teach, CommonArgs};
+use arq_examples::{run, say, teach, CommonArgs};
 use clap::Parser;
 use zenoh::Wait;
 
@@ -40,9 +40,9 @@ fn count(arguments: &Arguments) -> zenoh::Result<()> {
         }
     };
     session.declare_subscriber("test/thr").callback(on_sample).background().wait()?;
-    println!("Press CTRL-C to quit...");
+    say!("Press CTRL-C to quit...");
     for rate in rates.iter().take(arguments.samples as usize) {
-        println!("{rate} msg/s");
+        say!("{rate} msg/s");
     }
     Ok(())
 }

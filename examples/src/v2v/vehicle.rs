@@ -18,7 +18,7 @@ use super::message::{Beacon, Message, Notice, Perceived, Perception, Stamp};
 use super::stop::{Stop, StopArgs};
 use super::traffic::{BeaconRule, Kind, CPM_EVERY};
 use super::world::{World, WorldArgs};
-use crate::CommonArgs;
+use crate::{say, CommonArgs};
 
 /// How far a vehicle sees, metres.
 const SIGHT_M: f64 = 80.0;
@@ -58,10 +58,10 @@ pub fn run(args: &VehicleArgs) -> zenoh::Result<()> {
     let others = session.declare_subscriber("v2v/*/*").allowed_origin(Locality::Remote);
     others.callback(count).background().wait()?;
     let fleet = Fleet::start(&session, &world, &args.vehicle, args.camera, &stop)?;
-    println!("Driving as vehicle {}. Press CTRL-C to stop.", numbers(&args.vehicle));
+    say!("Driving as vehicle {}. Press CTRL-C to stop.", numbers(&args.vehicle));
     while !stop.wait_for(Duration::from_secs(3_600)) {}
     let told = fleet.join();
-    println!("{told} messages published, {} heard.", heard.load(Ordering::Relaxed));
+    say!("{told} messages published, {} heard.", heard.load(Ordering::Relaxed));
     session.close().wait()
 }
 

@@ -22,6 +22,7 @@ use super::radio::Impairment;
 use super::stop::{Stop, StopArgs};
 use super::vehicle::{self, VehicleArgs};
 use super::world::WorldArgs;
+use crate::say;
 
 pub use director::Controls;
 use director::Director;
@@ -99,7 +100,7 @@ fn demo(args: &DemoArgs) -> zenoh::Result<()> {
     let listener = bind(args.page)?;
     let page = listener.local_addr()?;
     let stop = Stop::listen(&args.stop)?;
-    println!("Setting up {} vehicles on two emulated radios...", args.world.vehicles);
+    say!("Setting up {} vehicles on two emulated radios...", args.world.vehicles);
     let stages = choose(args.against)?
         .into_iter()
         .map(|contender| Stage::set(contender, args.world))
@@ -107,7 +108,7 @@ fn demo(args: &DemoArgs) -> zenoh::Result<()> {
     let director = Director::start(stages, args.world, &added, args.camera)?;
     let (views, shown) = view::channel();
     let server = server::start(listener, Shared::new(controls.clone(), shown)?)?;
-    println!("The page is at http://{page} (Ctrl-C ends the demo).");
+    say!("The page is at http://{page} (Ctrl-C ends the demo).");
     let directed = director.direct(&controls, &views, &stop);
     stop.now();
     drop(views);

@@ -21,7 +21,7 @@ use super::stop::{Stop, StopArgs};
 use super::traffic::parse_key;
 use super::vehicle::{check_vehicle, Fleet};
 use super::world::{World, WorldArgs};
-use crate::CommonArgs;
+use crate::{say, CommonArgs};
 
 pub use awareness::{Awareness, Deadlines, Known};
 pub use book::Book;
@@ -73,7 +73,7 @@ pub fn run(args: &MonitorArgs) -> zenoh::Result<()> {
         false => None,
     };
     if !args.json {
-        println!("Listening for v2v/*/*. Press CTRL-C to stop.");
+        say!("Listening for v2v/*/*. Press CTRL-C to stop.");
     }
     tell(&book, args.json, &stop);
     stop.now();
