@@ -6,7 +6,8 @@ A requirement is a line that starts with **ARQ-XXX-n**; a citation is that numbe
 source, or in another document. A citation counts as a test's if it stands in a folder `tests` or
 `fuzz`, in the simulator, below `#[cfg(test)]`, or in a `tests.rs`.
 
-Exits with 1 if a citation names a requirement that does not exist, or if one is defined twice.
+Exits with 1 if a citation names a requirement that does not exist, if one is defined twice, or if no test cites one
+that says MUST.
 `--list` prints every requirement with the places that cite it; without it only the gaps are printed.
 """
 
@@ -23,14 +24,19 @@ TEST_FOLDERS = {"tests", "fuzz", "arq-sim", "benches"}
 
 
 def requirements():
-    """Every requirement with its line; the numbers that are defined twice."""
-    found, twice = {}, []
+    """Every requirement with its line; the numbers that are defined twice; those that say MUST."""
+    found, twice, musts, current = {}, [], set(), None
     for line, text in enumerate(SPECIFICATION.read_text().splitlines(), 1):
         if match := re.match(r"\*\*(ARQ-[A-Z]+-\d+)\*\*", text):
-            if match[1] in found:
-                twice.append(match[1])
-            found[match[1]] = line
-    return found, twice
+            current = match[1]
+            if current in found:
+                twice.append(current)
+            found[current] = line
+        elif text.startswith("#"):
+            current = None
+        if current and re.search(r"\bMUST\b", text):
+            musts.add(current)
+    return found, twice, musts
 
 
 def files():
@@ -59,7 +65,7 @@ def order(number):
 
 
 def main():
-    defined, twice = requirements()
+    defined, twice, musts = requirements()
     code, tests = collections.defaultdict(list), collections.defaultdict(list)
     unknown = []
     for number, place, in_test in citations():
@@ -86,9 +92,12 @@ def main():
         f"{len(defined)} requirements, {len(defined) - len(untested)} cited by tests, "
         f"{len(untested)} not; {sum(map(bool, code.values()))} cited by code"
     )
-    for problem in unknown + [f"docs/protocol.md: {number} is defined twice" for number in twice]:
+    problems = unknown + [f"docs/protocol.md: {number} is defined twice" for number in twice]
+    uncited = [number for number in untested if number in musts]
+    problems += [f"docs/protocol.md: {number} says MUST, and no test cites it" for number in uncited]
+    for problem in problems:
         print(problem, file=sys.stderr)
-    sys.exit(bool(unknown or twice))
+    sys.exit(bool(problems))
 
 
 main()
