@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_precise_alarm_is_on_time() {
+    async fn the_precise_alarm_is_not_early() {
         let deadlines = Deadlines::new(false).unwrap();
         let start = now();
         deadlines.change(ConnectionHandle(1), None, Some(start + 5 * MS));
