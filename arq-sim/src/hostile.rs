@@ -6,6 +6,7 @@
 use arq_proto::{
     wire::{
         cursor::Reader,
+        frame::Frame,
         packet::{DataHeader, PacketKind},
         protection::{seal, TAG_BYTES},
     },
@@ -36,6 +37,18 @@ pub fn sight(datagram: &[u8]) -> Option<Sighting> {
     }
     let header = DataHeader::decode(&mut Reader::new(datagram)).ok()?;
     Some(Sighting { dcid: header.dcid, number: header.number })
+}
+
+/// Shows the frames of a data packet, as far as they can be read; none of anything else.
+pub fn each_frame(datagram: &[u8], mut see: impl FnMut(&DataHeader<'_>, Frame<'_>)) {
+    if sight(datagram).is_none() {
+        return;
+    }
+    let mut frames = Reader::new(&datagram[..datagram.len().saturating_sub(TAG_BYTES)]);
+    let Ok(header) = DataHeader::decode(&mut frames) else { return };
+    while let Ok(Some(frame)) = Frame::decode(&mut frames) {
+        see(&header, frame);
+    }
 }
 
 /// A data packet with these frames and a valid tag.

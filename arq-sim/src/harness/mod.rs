@@ -21,7 +21,7 @@ use arq_proto::{
 };
 pub use frames::FrameOp;
 pub use operations::{hostile_peer, Operation};
-pub use victim::Victim;
+pub use victim::{SentClose, Victim};
 
 use crate::hostile::sealed;
 

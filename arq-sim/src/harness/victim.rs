@@ -3,17 +3,22 @@
 //! An endpoint with one established connection, whose peer does as it likes.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
     time::{Duration, Instant},
 };
 
 use arq_proto::{
+    range_set::RangeSet,
+    wire::{
+        ack::{Ack, MAX_ACK_BYTES},
+        frame::Frame,
+    },
     Config, Connection, ConnectionHandle, Endpoint, EndpointConfig, LaneId, Reliability, Routed,
 };
 
 use crate::{
-    hostile::{data_packet, sight, Sighting},
+    hostile::{data_packet, each_frame, sight, Sighting},
     Clock, Exchange,
 };
 
@@ -24,6 +29,17 @@ const ONE_WAY: Duration = Duration::from_millis(5);
 /// Bytes that may go to an address for each that came from it, until it is validated
 /// (RFC 9000 §8.1).
 const AMPLIFICATION: u64 = 3;
+
+/// A CLOSE that the victim sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentClose {
+    /// When.
+    pub at: Instant,
+    /// Why, in its words.
+    pub reason: String,
+    /// It asks to be acknowledged at once.
+    pub ack_now: bool,
+}
 
 /// The victim, and what its peer knows.
 pub struct Victim {
@@ -36,9 +52,16 @@ pub struct Victim {
     peer: SocketAddr,
     /// The peer's next packet.
     next: Sighting,
-    /// The newest packet number seen from the victim.
-    newest: u64,
+    /// The packet numbers seen from the victim.
+    seen: RangeSet,
     exchanged: BTreeMap<SocketAddr, Exchange>,
+    /// Addresses that it asked, with the token of the last question.
+    asked: BTreeMap<SocketAddr, u64>,
+    /// The token of its last question.
+    token: Option<u64>,
+    /// Where a token came back from to which it had been sent, and the peer.
+    validated: BTreeSet<SocketAddr>,
+    closes: Vec<SentClose>,
 }
 
 impl Victim {
@@ -79,8 +102,12 @@ impl Victim {
                         config,
                         peer,
                         next,
-                        newest: 0,
+                        seen: RangeSet::default(),
                         exchanged: BTreeMap::new(),
+                        asked: BTreeMap::new(),
+                        token: None,
+                        validated: BTreeSet::from([peer]),
+                        closes: Vec::new(),
                     };
                     victim.drive();
                     return victim;
@@ -117,7 +144,27 @@ impl Victim {
     /// The newest packet number that the peer has seen.
     #[must_use]
     pub fn newest(&self) -> u64 {
-        self.newest
+        self.seen.max().unwrap_or(0)
+    }
+
+    /// The frame that acknowledges all that it has sent, or as much as one can hold.
+    #[must_use]
+    pub fn ack_of_all(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        Ack::encode(&self.seen, 0, MAX_ACK_BYTES, &mut out);
+        out
+    }
+
+    /// The token with which it last asked an address, whichever.
+    #[must_use]
+    pub fn path_token(&self) -> Option<u64> {
+        self.token
+    }
+
+    /// Every CLOSE so far.
+    #[must_use]
+    pub fn closes(&self) -> &[SentClose] {
+        &self.closes
     }
 
     /// The virtual time.
@@ -143,6 +190,12 @@ impl Victim {
     /// Any datagram from anywhere.
     pub fn datagram(&mut self, from: SocketAddr, bytes: &[u8]) {
         let mut reply = Vec::new();
+        let asked = self.asked.get(&from).copied();
+        each_frame(bytes, |_, frame| {
+            if matches!(frame, Frame::PathResponse(token) if Some(token) == asked) {
+                self.validated.insert(from);
+            }
+        });
         self.exchanged.entry(from).or_default().received_bytes += bytes.len() as u64;
         match self.endpoint.route(self.now, from, bytes, &mut reply) {
             Routed::Reply => self.count_sent(from, reply.len()),
@@ -193,8 +246,9 @@ impl Victim {
             for datagram in buf.chunks(transmit.segment_size) {
                 assert!(datagram.len() <= usize::from(self.config.usual_mtu()), "{transmit:?}");
                 if let Some(seen) = sight(datagram) {
-                    self.newest = self.newest.max(seen.number.into());
+                    self.seen.insert(seen.number.into());
                 }
+                self.note(transmit.destination, datagram);
             }
             self.count_sent(transmit.destination, buf.len());
             buf.clear();
@@ -202,6 +256,21 @@ impl Victim {
             assert!(count < MAX_ANSWERS, "poll_transmit never ends");
         }
         self.check();
+    }
+
+    /// Remembers what it asked of an address, and how it said goodbye.
+    fn note(&mut self, to: SocketAddr, datagram: &[u8]) {
+        each_frame(datagram, |header, frame| match frame {
+            Frame::PathChallenge(token) => {
+                self.asked.insert(to, token);
+                self.token = Some(token);
+            }
+            Frame::Close { reason } => {
+                let (at, reason, ack_now) = (self.now, reason.to_owned(), header.ack_now);
+                self.closes.push(SentClose { at, reason, ack_now });
+            }
+            _ => {}
+        });
     }
 
     fn count_sent(&mut self, to: SocketAddr, bytes: usize) {
@@ -215,10 +284,11 @@ impl Victim {
         let bound = u64::from(self.config.connection_window_bytes)
             + best_effort as u64 * u64::from(self.config.lane_window_bytes);
         assert!(stats.receive_buffer_bytes <= bound, "{stats:?}");
-        let validated = [self.peer, self.connection.remote()];
+        let remote = self.connection.remote();
+        assert!(self.validated.contains(&remote), "moved to {remote}, which answered no question");
         for (address, exchange) in &self.exchanged {
             assert!(
-                validated.contains(address)
+                self.validated.contains(address)
                     || exchange.sent_bytes <= AMPLIFICATION * exchange.received_bytes,
                 "{address}: {exchange:?}"
             );
