@@ -2,6 +2,8 @@
 
 //! A peer whose packets are intact and whose frames are not what they should be.
 
+use std::time::Duration;
+
 use arq_proto::{
     wire::{
         cursor::put_varint,
@@ -9,10 +11,16 @@ use arq_proto::{
     },
     Config, ConfigBuilder, ConnectionError, FecConfig, LaneId, Reliability, Scheme, Violation,
 };
-use arq_sim::harness::{FrameOp, Victim};
+use arq_sim::{
+    harness::{FrameOp, Victim},
+    hostile::{self, Sighting},
+};
 use bytes::Bytes;
 
-use crate::common::MS;
+use crate::{
+    common::{MS, SEC},
+    stranger,
+};
 
 /// What the peer's frames do to a connection.
 fn ends_with(frames: &[u8]) -> Option<ConnectionError> {
@@ -227,4 +235,142 @@ fn repair_symbols_of_nonsense_make_one_message_and_nothing_else() {
     assert_eq!((stats.chunks_recovered, stats.repair_symbols_received), (3, 128));
     assert_eq!((stats.chunks_duplicate, stats.receive_buffer_bytes), (125, 0));
     assert_eq!(victim.connection().close_reason(), None);
+}
+
+// ARQ-BEF-3, ARQ-LAN-3
+#[test]
+fn a_reliable_lane_forgets_nothing() {
+    let lane = LaneId::all().find(|lane| lane.reliability() == Reliability::Reliable).unwrap();
+    let mut victim = Victim::new(Config::default());
+    let shape = Shape { message_bytes: 10, chunk_bytes: 10 };
+    victim.frames(&chunk_on(lane, 1, shape, 0));
+    for below in [1, 2, 1 << 40] {
+        victim.frames(&encoded(&Frame::Forget { lane, below }));
+        let read = victim.with_connection(|now, conn| conn.recv(now, lane));
+        assert_eq!(read, None, "it waits for the first, whoever has forgotten those below {below}");
+    }
+    victim.frames(&chunk_on(lane, 0, shape, 0));
+    let read =
+        victim.with_connection(|now, conn| std::iter::from_fn(|| conn.recv(now, lane)).count());
+    assert_eq!((read, victim.connection().close_reason()), (2, None));
+}
+
+// ARQ-FLW-3
+#[test]
+fn credit_that_was_given_is_not_taken_back() {
+    let lane = LaneId::all().find(|lane| lane.reliability() == Reliability::Reliable).unwrap();
+    for frame in [Frame::MaxData { bytes: 0 }, Frame::MaxLaneData { lane, bytes: 0 }] {
+        let mut victim = Victim::new(Config::default());
+        victim.frames(&encoded(&frame));
+        let message = Bytes::from_static(&[1; 1_000]);
+        victim.with_connection(|now, conn| conn.send(now, lane, message)).unwrap();
+        let stats = victim.connection().stats();
+        assert_eq!(stats.queued_bytes, 0, "{frame:?}");
+        assert!(stats.in_flight_bytes > 1_000, "{frame:?}: {stats:?}");
+    }
+}
+
+// ARQ-ACK-4
+#[test]
+fn of_the_delay_that_a_peer_claims_one_second_is_believed() {
+    let config = ConfigBuilder { fec: FecConfig::Off, ..Config::builder() };
+    let mut victim = Victim::new(config.build().unwrap());
+    let lane = LaneId::all().find(|lane| lane.reliability() == Reliability::BestEffort).unwrap();
+    let mut round_trip = |takes: Duration, delay: Duration| {
+        let message = Bytes::from_static(b"x");
+        victim.with_connection(|now, conn| conn.send(now, lane, message)).unwrap();
+        let number = victim.newest();
+        victim.sleep(takes);
+        let mut ack = Vec::new();
+        let delay = delay.as_micros().try_into().unwrap();
+        FrameOp::AckRanges { below: 0, delay, ranges: Vec::new() }.encode(number, &mut ack);
+        victim.frames(&ack);
+        victim.connection().stats().srtt
+    };
+    assert_eq!(round_trip(10 * MS, Duration::ZERO), 10 * MS);
+    // Two seconds of three are left, an eighth of which counts.
+    let smoothed = round_trip(3 * SEC, 3 * SEC - 10 * MS);
+    assert_eq!(smoothed, (7 * 10 * MS + 2 * SEC) / 8);
+    // Nor is it believed that the path has become faster than it ever was.
+    assert_eq!(round_trip(10 * MS, 5 * MS), (smoothed * 7 + 10 * MS) / 8);
+}
+
+// ARQ-ERR-2
+#[test]
+fn a_violation_is_told_to_the_peer_in_the_words_of_the_specification() {
+    let specification = include_str!("../../../docs/protocol.md");
+    let mut disagreeing = chunk(0, 10_000, 1_000, 0);
+    disagreeing.extend(chunk(0, 10_001, 1_000, 1));
+    let mut of_unsent = Vec::new();
+    FrameOp::AckRanges { below: -1, delay: 0, ranges: Vec::new() }.encode(1_000, &mut of_unsent);
+    for frames in [of_unsent, chunk(1 << 40, 1, 1, 0), disagreeing, b"\xff".to_vec()] {
+        let mut victim = Victim::new(Config::default());
+        let at = victim.now();
+        victim.frames(&frames);
+        let Some(ConnectionError::Violation(violation)) = victim.connection().close_reason() else {
+            panic!("{:?}", victim.connection().close_reason());
+        };
+        let told = victim.closes().first().expect("a CLOSE");
+        assert_eq!((told.at, told.reason.as_str()), (at, violation.to_string().as_str()));
+        // Behind the colon stands what is wrong with this frame.
+        let reason = told.reason.split(':').next().unwrap();
+        assert!(specification.contains(&format!("`{reason}")), "{reason}");
+    }
+}
+
+/// Somebody shows packets of a dead peer again and again.
+// ARQ-ERR-1, ARQ-LIV-2
+#[test]
+fn replays_keep_no_dead_peer_alive() {
+    let mut victim = Victim::new(Config::default());
+    let (at, peer) = (victim.next_packet(0), victim.peer());
+    let recorded = hostile::data_packet(at, 0, true, &[1]);
+    victim.datagram(peer, &recorded);
+    let (heard_at, idle) = (victim.now(), Config::builder().idle_timeout);
+    let dropped = victim.connection().stats().datagrams_dropped;
+    let mut replays = 0;
+    while victim.connection().close_reason().is_none() && victim.now() < heard_at + 2 * idle {
+        victim.sleep(100 * MS);
+        victim.datagram(peer, &recorded);
+        replays += 1;
+    }
+    assert_eq!(victim.connection().close_reason(), Some(&ConnectionError::TimedOut));
+    assert_eq!(victim.connection().heard_at(), heard_at);
+    let took = victim.now() - heard_at;
+    assert!((idle..=idle + 100 * MS).contains(&took), "{took:?}");
+    // The last one found nobody.
+    assert_eq!(victim.connection().stats().datagrams_dropped, dropped + replays - 1);
+}
+
+// ARQ-PTH-4
+#[test]
+fn an_address_is_moved_to_by_the_right_answer_from_that_very_address_and_by_no_other() {
+    let mut victim = Victim::new(Config::default());
+    let (peer, new, other) = (victim.peer(), stranger(66), stranger(67));
+    let delayed = victim.next_packet(0);
+    let mut says = |at: Option<Sighting>, from, frame: &Frame<'_>| {
+        let at = at.unwrap_or_else(|| victim.next_packet(0));
+        victim.datagram(from, &hostile::data_packet(at, 0, true, &encoded(frame)));
+        (victim.connection().remote(), victim.path_token())
+    };
+    let (remote, token) = says(None, new, &Frame::Ping);
+    let token = token.expect("the new address is asked");
+    assert_eq!(remote, peer);
+    let (right, wrong) = (Frame::PathResponse(token), Frame::PathResponse(token ^ 1));
+    // A newer packet from yet another address would have that one asked instead.
+    for (at, from, answer) in [
+        (None, new, &wrong),
+        (Some(delayed), other, &right),
+        (None, peer, &right),
+        (None, peer, &wrong),
+    ] {
+        assert_eq!(says(at, from, answer), (peer, Some(token)), "{answer:?} from {from}");
+    }
+    assert_eq!(says(None, new, &right).0, new);
+    // The old token is worth nothing once another address is asked.
+    let (remote, newer) = says(None, other, &right);
+    assert_eq!(remote, new);
+    let newer = newer.filter(|newer| *newer != token).expect("a token of its own");
+    assert_eq!(says(None, other, &right).0, new);
+    assert_eq!(says(None, other, &Frame::PathResponse(newer)).0, other);
 }
