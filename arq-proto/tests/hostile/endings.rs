@@ -2,149 +2,18 @@
 
 //! Who may end an association, or begin it anew? Who proves that it is his, and in time.
 
-use std::{net::SocketAddr, time::Instant};
-
 use arq_proto::{
-    wire::{
-        packet::{Challenge, Hello, Refuse, Reset},
-        params::Params,
-        BASE_MTU, VERSION,
-    },
-    Config, Connection, ConnectionError, ConnectionId, Endpoint, EndpointConfig, LaneId,
-    RefuseReason, Routed,
+    wire::packet::{Refuse, Reset},
+    Config, ConnectionError, ConnectionId, LaneId, RefuseReason,
 };
-use arq_sim::{
-    hostile::{self, Sighting},
-    AppPlan, Clock, Flow, HostConfig, Pair, Scenario, WireConfig,
-};
+use arq_sim::{AppPlan, Flow, HostConfig, Pair, Scenario, WireConfig};
 use bytes::Bytes;
 
 use crate::{
+    client::{server, Client, SERVER_ID},
     common::{seeds, MS, SEC},
     stranger,
 };
-
-/// The id under which the server of a [`Client`] receives.
-const SERVER_ID: ConnectionId = ConnectionId(0x99aa_bbcc_ddee_ff00);
-
-fn server() -> SocketAddr {
-    stranger(2)
-}
-
-/// A client whose server is the test: it is told what we like, and shows what its packets show.
-struct Client {
-    now: Instant,
-    endpoint: Endpoint,
-    connection: Connection,
-    /// From its HELLO.
-    id: ConnectionId,
-    /// The number of the server's next packet.
-    next: u32,
-    /// Its newest data packet.
-    seen: Option<Sighting>,
-}
-
-impl Client {
-    /// It waits for the answer to its HELLO.
-    fn waiting() -> Self {
-        let now = Clock::new().now();
-        let mut endpoint = Endpoint::new(EndpointConfig::default(), [2; 32], now);
-        let (_, mut connection) = endpoint.connect(now, server(), Config::default());
-        let mut wire = Vec::new();
-        connection.poll_transmit(now, &mut wire, 1).unwrap();
-        let id = Hello::decode(&wire).unwrap().scid;
-        Self { now, endpoint, connection, id, next: 0, seen: None }
-    }
-
-    /// It has had its CHALLENGE and returns the cookie.
-    fn open() -> Self {
-        let mut client = Self::waiting();
-        client.challenge(SERVER_ID);
-        assert!(client.connection.is_established());
-        client
-    }
-
-    /// Its server has answered: it needs the cookie no more.
-    fn confirmed() -> Self {
-        let mut client = Self::open();
-        client.ping();
-        client
-    }
-
-    /// It has closed, and tells the server.
-    fn closing() -> Self {
-        let mut client = Self::confirmed();
-        client.connection.close(client.now, "enough");
-        client.drive();
-        assert!(client.connection.is_closed() && !client.connection.is_drained());
-        client
-    }
-
-    fn challenge(&mut self, scid: ConnectionId) {
-        let params = Params {
-            max_datagram_bytes: BASE_MTU,
-            lane_window_bytes: 1 << 20,
-            connection_window_bytes: 8 << 20,
-            hold: MS,
-            repair: true,
-            recut: true,
-            app: Bytes::new(),
-        };
-        let (dcid, cookie) = (self.id, vec![7; 32]);
-        let mut wire = Vec::new();
-        Challenge { dcid, scid, version: VERSION, attempt: 0, cookie, params }.encode(&mut wire);
-        self.take(&wire);
-    }
-
-    fn refuse(&mut self, reason: RefuseReason) {
-        let mut wire = Vec::new();
-        Refuse { dcid: self.id, reason }.encode(&mut wire);
-        self.take(&wire);
-    }
-
-    fn reset(&mut self, number: u32) {
-        let mut wire = Vec::new();
-        Reset { unknown: SERVER_ID, number }.encode(&mut wire);
-        self.take(&wire);
-    }
-
-    /// An authentic packet that wants to be acknowledged at once.
-    fn ping(&mut self) {
-        let at = Sighting { dcid: self.id, number: self.next };
-        self.next += 1;
-        self.take(&hostile::data_packet(at, 0, true, &[1]));
-    }
-
-    /// A datagram from the server's address, which its endpoint takes for this connection's.
-    fn take(&mut self, datagram: &[u8]) {
-        let routed = self.endpoint.route(self.now, server(), datagram, &mut Vec::new());
-        assert!(matches!(routed, Routed::Connection(_)), "{routed:?}");
-        self.connection.handle_datagram(self.now, server(), datagram);
-        self.drive();
-    }
-
-    /// Lets it send what it has to say.
-    fn drive(&mut self) {
-        let mut wire = Vec::new();
-        while self.connection.poll_transmit(self.now, &mut wire, 1).is_some() {
-            self.seen = hostile::sight(&wire).or(self.seen);
-            wire.clear();
-        }
-    }
-
-    fn error(&self) -> Option<&ConnectionError> {
-        self.connection.close_reason()
-    }
-
-    fn dropped(&self) -> u64 {
-        self.connection.stats().datagrams_dropped
-    }
-
-    /// The number of its next packet.
-    fn next_number(&self) -> u32 {
-        self.seen.unwrap().number + 1
-    }
-}
 
 /// What is dropped raises a counter, and nothing else: no answer, no sign of life.
 #[track_caller]

@@ -8,9 +8,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod client;
 mod endings;
 mod frames;
 mod handshake;
+mod parameters;
 mod strangers;
 
 use std::net::SocketAddr;
