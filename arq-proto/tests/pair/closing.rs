@@ -2,8 +2,12 @@
 
 //! How does a connection end, and does the other side learn of it?
 
-use arq_proto::{Config, ConfigBuilder, ConnectionError, SendError};
-use arq_sim::{Flow, Pair, Scenario};
+use std::time::Duration;
+
+use arq_proto::{
+    wire::frame::Frame, Config, ConfigBuilder, ConnectionError, Reliability, SendError,
+};
+use arq_sim::{harness::Victim, lane, Flow, Pair, Scenario};
 use bytes::Bytes;
 
 use crate::common::{lossy, seeds, MS, SEC};
@@ -28,7 +32,7 @@ fn an_orderly_close_delivers_all_that_was_accepted() {
         let id = pair.conn;
         pair.world.with_conn(id, |clock, connection, _| {
             connection.finish(clock.now());
-            let lane = arq_sim::lane(5, arq_proto::Reliability::Reliable);
+            let lane = lane(5, Reliability::Reliable);
             let late = connection.send(clock.now(), lane, Bytes::from_static(b"too late"));
             assert_eq!(late, Err(SendError::Closed));
         });
@@ -98,6 +102,62 @@ fn an_abrupt_close_reaches_the_peer_through_loss() {
     assert!(slow <= 2, "{slow} peers learnt of it after more than two seconds");
 }
 
+/// A connection whose peer acknowledges a message after so long.
+fn measured(round_trip: Duration) -> Victim {
+    let mut victim = Victim::new(Config::default());
+    let message = Bytes::from_static(b"x");
+    let lane = lane(5, Reliability::BestEffort);
+    victim.with_connection(|now, conn| conn.send(now, lane, message)).unwrap();
+    victim.sleep(round_trip);
+    let ack = victim.ack_of_all();
+    victim.frames(&ack);
+    victim
+}
+
+/// Round trips, and the interval of a CLOSE where one takes so long: a probe time-out, within bounds.
+const INTERVALS: [(Duration, Duration); 2] =
+    [(Duration::ZERO, Duration::from_millis(10)), (Duration::from_secs(10), SEC)];
+
+// ARQ-CLS-3
+#[test]
+fn a_peer_that_acknowledges_no_close_is_told_five_times() {
+    for (round_trip, interval) in INTERVALS {
+        let mut victim = measured(round_trip);
+        let begin = victim.now();
+        victim.with_connection(|now, conn| conn.close(now, "enough"));
+        victim.sleep(60 * SEC);
+        let closes = victim.closes();
+        let at: Vec<_> = closes.iter().map(|close| close.at - begin).collect();
+        assert_eq!(at, [0, 1, 2, 3, 4].map(|n| n * interval));
+        assert!(closes.iter().all(|close| close.ack_now && close.reason == "enough"), "{closes:?}");
+        assert!(victim.connection().is_drained());
+    }
+}
+
+// ARQ-CLS-4
+#[test]
+fn a_peer_that_closes_is_answered_for_three_intervals() {
+    for (round_trip, interval) in INTERVALS {
+        let mut victim = measured(round_trip);
+        let mut close = Vec::new();
+        Frame::Close { reason: "enough" }.encode(&mut close);
+        victim.frames(&close);
+        let told = ConnectionError::PeerClosed("enough".into());
+        assert_eq!(victim.connection().close_reason(), Some(&told));
+        // The CLOSE again, and its acknowledgement: nothing else is said.
+        for _ in 0..3 {
+            assert!(!victim.connection().is_drained(), "{round_trip:?}");
+            let sent = victim.connection().stats().packets_sent;
+            victim.frames(&close);
+            let stats = victim.connection().stats();
+            assert_eq!((stats.packets_sent, stats.in_flight_bytes), (sent + 1, 0), "{stats:?}");
+            victim.sleep(interval);
+        }
+        assert!(victim.connection().is_drained(), "{round_trip:?}");
+        assert_eq!(victim.closes(), []);
+    }
+}
+
 #[test]
 fn a_connection_with_nobody_to_tell_ends_at_once_for_the_reason_given() {
     let mut pair = Pair::new(&Scenario::new(1));
@@ -149,7 +209,7 @@ fn what_arrived_before_the_end_can_be_read_after_it() {
     let id = pair.conn;
     pair.world.with_conn(id, |clock, connection, _| connection.finish(clock.now()));
     pair.run(10 * SEC, both_closed).unwrap();
-    let lane = arq_sim::lane(5, arq_proto::Reliability::Reliable);
+    let lane = lane(5, Reliability::Reliable);
     let server = pair.accepted().unwrap();
     let read = pair.world.with_conn(server, |clock, connection, _| {
         std::iter::from_fn(|| connection.recv(clock.now(), lane)).count()
