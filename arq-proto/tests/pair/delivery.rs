@@ -3,12 +3,12 @@
 //! Is everything delivered, once and in order, whatever the wire does? The applications of the
 //! simulator check each message; a scenario succeeds only when all have arrived.
 
-use std::time::Duration;
+use std::{cell::Cell, rc::Rc, time::Duration};
 
 use arq_proto::{Config, ConfigBuilder};
-use arq_sim::{Flow, Loss, Scenario, WireConfig};
+use arq_sim::{hostile, Datagram, Flow, Forged, Loss, Pair, Scenario, Verdict, WireConfig};
 
-use crate::common::{lossy, run_seeds, MS, SEC};
+use crate::common::{lossy, run_seeds, seeds, MS, SEC};
 
 /// 1 B, 1 KB and 64 KB messages on all eight priorities.
 fn on_all_lanes() -> Vec<Flow> {
@@ -163,9 +163,23 @@ fn in_datagrams_no_longer_than_the_mtu() {
         let config = ConfigBuilder { mtu: Some(mtu), ..Config::builder() };
         // The handshake is padded to what every path carries.
         let wire = WireConfig { mtu: Some(usize::from(mtu.max(1_200))), ..lossy(0.10) };
-        run_seeds(3, |seed| {
-            Scenario::new(seed).wire(wire.clone()).config(config.clone()).both_send(on_all_lanes())
-        });
+        for seed in seeds(3) {
+            let scenario = Scenario::new(seed).wire(wire.clone()).config(config.clone());
+            let mut pair = Pair::new(&scenario.both_send(on_all_lanes()));
+            let longest = Rc::new(Cell::new(0));
+            let seen = longest.clone();
+            pair.world.set_tap(move |_: Duration, datagram: &Datagram, _: &mut Vec<Forged>| {
+                if hostile::sight(&datagram.bytes).is_some() {
+                    seen.set(seen.get().max(datagram.bytes.len()));
+                }
+                Verdict::Pass
+            });
+            pair.run_to_delivery(60 * SEC).unwrap_or_else(|halt| {
+                panic!("seed {seed}: {halt}\n{}{}", pair.describe(), pair.world.log().ladder(30))
+            });
+            let (longest, mtu) = (longest.get(), usize::from(mtu));
+            assert!((mtu - 50..=mtu).contains(&longest), "seed {seed}: {longest} of {mtu} bytes");
+        }
     }
 }
 
