@@ -203,7 +203,7 @@ impl World {
         self.hosts[host.0].endpoint.as_mut().expect("the host is there")
     }
 
-    /// Uses a connection as its application would, then drives it.
+    /// Uses a connection as its application would, then drives it; that of a frozen host when it wakes.
     pub fn with_conn<T>(
         &mut self,
         id: ConnId,
@@ -345,6 +345,11 @@ impl World {
                     self.service(conn);
                 }
             }
+            Action::Wake { conn } => {
+                if self.live_conn(conn).is_some() {
+                    self.service(conn);
+                }
+            }
         }
     }
 
@@ -352,7 +357,7 @@ impl World {
     fn awake_at(&self, action: &Action) -> Option<Instant> {
         let (host, after) = match action {
             Action::Arrive(datagram) => (HostId(self.host_at(datagram.to)?), Duration::ZERO),
-            Action::Timer { conn, .. } | Action::App { conn, .. } => {
+            Action::Timer { conn, .. } | Action::App { conn, .. } | Action::Wake { conn } => {
                 (conn.host, Duration::from_nanos(1))
             }
             Action::Release { .. } => return None,
@@ -439,9 +444,12 @@ impl World {
         self.hosts.iter().position(|h| h.config.address == address && h.endpoint.is_some())
     }
 
-    /// Drives a connection, sends what it wants sent, and arms its timers.
+    /// Drives a connection, sends what it wants sent, and arms its timers; if its host is frozen, when it wakes.
     fn service(&mut self, id: ConnId) {
         let clock = self.clock;
+        if self.hosts[id.host.0].frozen_until.is_some_and(|until| clock.now() < until) {
+            return self.events.schedule(clock.now(), Action::Wake { conn: id });
+        }
         let mut outgoing = Vec::new();
         let result = self.hosts[id.host.0].service(id.handle, &clock, &mut outgoing);
         self.note(id.host, result);
@@ -477,5 +485,45 @@ impl World {
             let host = self.hosts[host.0].name.to_string();
             self.broken = Some(Halt::Broken { at: self.now(), host, what });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{lane, Flow, Pair, Scenario};
+    use arq_proto::Reliability;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn nothing_of_a_frozen_host_runs_before_it_wakes() {
+        let mut pair = Pair::new(&Scenario::new(1));
+        pair.run_to_connected(1_000 * MS).unwrap();
+        pair.world.run_for(100 * MS).unwrap();
+        let (client, conn, frozen_at) = (pair.client, pair.conn, pair.world.now());
+        pair.world.freeze(client, 300 * MS);
+        for priority in 0..6 {
+            let flow = Flow::reliable(priority, 100, 1);
+            pair.world.with_conn(conn, |clock, _, app| app.add_flow(clock.offset(), flow));
+            pair.world.run_for(50 * MS).unwrap();
+            // A second sleep begins within the first.
+            if priority == 2 {
+                pair.world.freeze(client, 200 * MS);
+            }
+        }
+        let sent_since = |world: &World| {
+            world.log().entries().filter(|e| e.at > frozen_at && &*e.from == "client").count()
+        };
+        let accepted = |world: &World| -> u64 {
+            let app = &world.conn(conn).app;
+            (0..6).map(|n| app.messages_accepted(lane(n, Reliability::Reliable))).sum()
+        };
+        // It sleeps on, to 350 ms.
+        pair.world.run_for(49 * MS).unwrap();
+        assert_eq!((sent_since(&pair.world), accepted(&pair.world)), (0, 0));
+        pair.world.run_for(2 * MS).unwrap();
+        assert!(sent_since(&pair.world) > 0);
+        assert_eq!(accepted(&pair.world), 6);
     }
 }

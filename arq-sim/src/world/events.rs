@@ -17,6 +17,7 @@ pub(super) enum Action {
     Release { wire: WireId },
     Timer { conn: ConnId, armed: Instant },
     App { conn: ConnId, armed: Duration },
+    Wake { conn: ConnId },
 }
 
 /// The events to come.
