@@ -138,8 +138,8 @@ fn sends_nothing_that_expired_while_the_host_slept() {
 // ARQ-LAN-1
 #[test]
 fn a_hole_holds_nobody_else() {
-    // Reliable messages beside it do not notice that a best-effort lane loses all it sends; unless the controller takes
-    // that for congestion.
+    // Reliable messages beside it do not notice that a best-effort lane loses all it sends, unless the
+    // controller takes that for congestion.
     let window_bytes = 1 << 20;
     let congestion = CongestionConfig::Constant { window_bytes };
     let config = ConfigBuilder { congestion, ..Config::builder() };
