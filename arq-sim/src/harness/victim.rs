@@ -295,3 +295,30 @@ impl Victim {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lane;
+
+    #[test]
+    fn an_acknowledgement_of_all_leaves_nothing_in_flight() {
+        let mut victim = Victim::new(Config::default());
+        let message = bytes::Bytes::from_static(&[1; 10_000]);
+        let lane = lane(5, Reliability::Reliable);
+        // More packets than the first number that is left out.
+        for _ in 0..50 {
+            victim.with_connection(|now, conn| conn.send(now, lane, message.clone())).unwrap();
+            victim.sleep(ONE_WAY);
+            let ack = victim.ack_of_all();
+            victim.frames(&ack);
+        }
+        victim.sleep(ONE_WAY);
+        let ack = victim.ack_of_all();
+        victim.frames(&ack);
+        let stats = victim.connection().stats();
+        assert!(victim.newest() > 200, "{}", victim.newest());
+        assert_eq!((stats.in_flight_bytes, stats.queued_bytes), (0, 0), "{stats:?}");
+        assert_eq!(victim.connection().close_reason(), None);
+    }
+}
