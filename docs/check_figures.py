@@ -74,7 +74,7 @@ def body(arguments: str) -> str:
             if not found:
                 raise SystemExit(f"{given['of']} has no run of {link} with {setting}")
             medians = [
-                shown(figure, statistics.median_low(FIGURES[figure](run) for run in found))
+                shown(figure, statistics.median(FIGURES[figure](run) for run in found))
                 for figure in given["cells"].split(",")
             ]
             cell = medians[0] if set(medians) == {"lost"} else " / ".join(medians)
