@@ -50,7 +50,8 @@ fn loss_is_what_was_asked_for_in_each_direction() {
         let lost = f64::from(5000 - received) / 5000.0;
         let counted = lab.host(to).packet_count().expect("counters");
         println!("{from} -> {to}: {:.2} % of 5000 datagrams lost, {counted:?}", 100.0 * lost);
-        assert!((lost - 0.1).abs() < 0.015, "{from} -> {to} lost {lost}");
+        // Six standard errors: the kernel's chance has no seed.
+        assert!((lost - 0.1).abs() < 0.025, "{from} -> {to} lost {lost}");
         let unexplained = lost - counted.drop_share();
         assert!(unexplained.abs() < 0.002, "only the rule may lose packets: {unexplained}");
     }

@@ -292,3 +292,28 @@ async fn local_address(remote: SocketAddr, bind: Option<&str>) -> ZResult<Socket
     let found = candidates.find(|local| local.is_ipv4() == remote.is_ipv4());
     found.ok_or_else(|| zerror!("`bind={bind}` and {remote} are of different IP versions").into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Less than the handshake with a silent address may take.
+    const HANG: Duration = Duration::from_secs(5);
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_silent_address_is_not_waited_for_before_the_next_is_tried() {
+        let config = Arc::new(LinkConfig::default());
+        let accept = EndpointConfig {
+            accept: Some(protocol_config(&config).unwrap()),
+            ..EndpointConfig::default()
+        };
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let runtime = driver_runtime().unwrap();
+        let listener = ArqEndpoint::bind(any, &config.socket, accept, &runtime).unwrap();
+        let silent = std::net::UdpSocket::bind(any).unwrap();
+        let addresses = vec![silent.local_addr().unwrap(), listener.local_addr()];
+        let connected = tokio::time::timeout(HANG, connect_first(addresses, &config)).await;
+        let (connection, _) = connected.expect("the silent one was waited for").unwrap();
+        assert_eq!(connection.remote(), listener.local_addr());
+    }
+}

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_full_socket_is_waited_for_and_watched_no_longer_than_that() {
+    async fn a_socket_with_room_is_ready_each_time_and_one_with_news_once_it_has_some() {
         let (socket, peer) =
             (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
         socket.set_nonblocking(true).unwrap();
