@@ -109,8 +109,8 @@ pub(crate) struct RecvLane {
     /// Best effort: complete messages that wait for an incomplete one before them, and since when. Both rise: what
     /// precedes a message that waits already leaves with it, and is left out.
     waiting: VecDeque<(MessageSeq, Instant)>,
-    /// Best effort: the incomplete ones among `slots`. Looking for the oldest there would take a packet of tiny messages
-    /// time without bound.
+    /// Best effort: the incomplete ones among `slots`. To look for the oldest there, once for each
+    /// message of a packet of tiny ones, would take long.
     partials: BTreeSet<MessageSeq>,
     /// Best effort: the last symbol that was kept.
     touched_at: Option<Instant>,
