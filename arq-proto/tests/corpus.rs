@@ -9,13 +9,17 @@ mod common;
 
 use std::{fs, path::Path};
 
-use arq_sim::harness::{hostile_peer, packet_decode, reassembly};
+use arq_sim::harness::{hostile_peer, hostile_server, packet_decode, reassembly};
 use fastrand::Rng;
 
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 3] =
-    [("packet_decode", packet_decode), ("hostile_peer", hostile_peer), ("reassembly", reassembly)];
+const TARGETS: [(&str, Target); 4] = [
+    ("packet_decode", packet_decode),
+    ("hostile_peer", hostile_peer),
+    ("hostile_server", hostile_server),
+    ("reassembly", reassembly),
+];
 
 // ARQ-ERR-3
 #[test]

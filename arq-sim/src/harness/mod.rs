@@ -20,7 +20,7 @@ use arq_proto::{
     LaneId,
 };
 pub use frames::FrameOp;
-pub use operations::{hostile_peer, Operation};
+pub use operations::{hostile_peer, hostile_server, Operation};
 pub use victim::{SentClose, Victim};
 
 use crate::hostile::sealed;

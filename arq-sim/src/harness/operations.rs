@@ -6,7 +6,14 @@
 use std::{net::SocketAddr, time::Duration};
 
 use arbitrary::{Arbitrary, Unstructured};
-use arq_proto::Config;
+use arq_proto::{
+    wire::{
+        packet::{Challenge, Refuse, Reset},
+        params::Params,
+        VERSION,
+    },
+    Config, ConnectionId, RefuseReason,
+};
 use bytes::Bytes;
 
 use super::{
@@ -58,25 +65,107 @@ pub enum Operation {
     Close,
 }
 
-/// Runs the operations that the bytes stand for.
+/// What a server does beside that.
+#[derive(Debug, Clone, Arbitrary)]
+enum ServerOperation {
+    /// Answers the HELLO, perhaps another one.
+    Challenge { scid: u64, is_version: bool, attempt: u8, cookie_bytes: u8, limits: Limits },
+    /// Wants no association, for lack of room or of a version.
+    Refuse(bool),
+    /// Has lost its state: for a packet so far behind the newest.
+    Reset(u8),
+}
+
+/// What it announces.
+#[derive(Debug, Clone, Arbitrary)]
+struct Limits {
+    max_datagram_bytes: u16,
+    lane_window_bytes: u32,
+    connection_window_bytes: u32,
+    hold_ms: u16,
+    repair: bool,
+    recut: bool,
+}
+
+/// Runs the operations that the bytes stand for, of a client on a server.
 ///
 /// # Panics
 /// A rule is broken.
 pub fn hostile_peer(data: &[u8]) {
     let mut input = Unstructured::new(data);
+    let mut victim = Victim::new(config(&mut input));
+    run(&mut victim, &mut input, |victim, input| {
+        apply(victim, Operation::arbitrary(input)?);
+        Ok(())
+    });
+}
+
+/// Runs the operations that the bytes stand for, of a server on a client, from its HELLO on.
+///
+/// # Panics
+/// A rule is broken.
+pub fn hostile_server(data: &[u8]) {
+    let mut input = Unstructured::new(data);
+    let mut victim = Victim::calling(config(&mut input));
+    run(&mut victim, &mut input, |victim, input| {
+        if input.ratio(1, 4)? {
+            serve(victim, ServerOperation::arbitrary(input)?);
+        } else {
+            apply(victim, Operation::arbitrary(input)?);
+        }
+        Ok(())
+    });
+}
+
+fn config(input: &mut Unstructured<'_>) -> Config {
     let mut config = Config::builder();
     config.reorder = input.arbitrary().unwrap_or(true);
     config.deadline = input.ratio(1, 2).unwrap_or(false).then_some(Duration::from_millis(50));
-    let mut victim = Victim::new(config.build().expect("the configuration is valid"));
+    config.build().expect("the configuration is valid")
+}
+
+fn run(
+    victim: &mut Victim,
+    input: &mut Unstructured<'_>,
+    mut step: impl FnMut(&mut Victim, &mut Unstructured<'_>) -> arbitrary::Result<()>,
+) {
     for _ in 0..MAX_OPERATIONS {
-        if input.is_empty() {
+        if input.is_empty() || step(victim, input).is_err() {
             break;
         }
-        let Ok(operation) = Operation::arbitrary(&mut input) else { break };
-        apply(&mut victim, operation);
     }
     // Whatever was done to it, it comes to an end, or lives on, without a storm of timers.
     victim.sleep(Duration::from_secs(30));
+}
+
+fn serve(victim: &mut Victim, operation: ServerOperation) {
+    let (dcid, mut out) = (victim.id(), Vec::new());
+    match operation {
+        ServerOperation::Challenge { scid, is_version, attempt, cookie_bytes, limits } => {
+            let params = Params {
+                max_datagram_bytes: limits.max_datagram_bytes,
+                lane_window_bytes: limits.lane_window_bytes.into(),
+                connection_window_bytes: limits.connection_window_bytes.into(),
+                hold: Duration::from_millis(limits.hold_ms.into()),
+                repair: limits.repair,
+                recut: limits.recut,
+                app: Bytes::new(),
+            };
+            let scid = ConnectionId(scid);
+            let version = if is_version { VERSION } else { !VERSION };
+            let cookie = vec![7; cookie_bytes.into()];
+            Challenge { dcid, scid, version, attempt, cookie, params }.encode(&mut out);
+        }
+        ServerOperation::Refuse(is_busy) => {
+            let reason = if is_busy { RefuseReason::Busy } else { RefuseReason::Version };
+            Refuse { dcid, reason }.encode(&mut out);
+        }
+        ServerOperation::Reset(back) => {
+            let Some((unknown, newest)) = victim.sends_to() else { return };
+            Reset { unknown, number: newest.wrapping_sub(back.into()) }.encode(&mut out);
+        }
+    }
+    victim.datagram(victim.peer(), &out);
 }
 
 fn apply(victim: &mut Victim, operation: Operation) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! An endpoint with one established connection, whose peer does as it likes.
+//! An endpoint with one connection, whose peer does as it likes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,8 +13,10 @@ use arq_proto::{
     wire::{
         ack::{Ack, MAX_ACK_BYTES},
         frame::Frame,
+        packet::Hello,
     },
-    Config, Connection, ConnectionHandle, Endpoint, EndpointConfig, LaneId, Reliability, Routed,
+    Config, Connection, ConnectionHandle, ConnectionId, Endpoint, EndpointConfig, LaneId,
+    Reliability, Routed,
 };
 
 use crate::{
@@ -54,6 +56,8 @@ pub struct Victim {
     next: Sighting,
     /// The packet numbers seen from the victim.
     seen: RangeSet,
+    /// Its newest data packet.
+    sighted: Option<Sighting>,
     exchanged: BTreeMap<SocketAddr, Exchange>,
     /// Addresses that it asked, with the token of the last question.
     asked: BTreeMap<SocketAddr, u64>,
@@ -94,28 +98,58 @@ impl Victim {
                     connection.handle_datagram(now, peer, &wire);
                     let seen = sight(&wire).expect("the client sent a data packet");
                     let next = Sighting { number: seen.number + 1, ..seen };
-                    let mut victim = Self {
-                        now,
-                        endpoint,
-                        handle,
-                        connection: *connection,
-                        config,
-                        peer,
-                        next,
-                        seen: RangeSet::default(),
-                        exchanged: BTreeMap::new(),
-                        asked: BTreeMap::new(),
-                        token: None,
-                        validated: BTreeSet::from([peer]),
-                        closes: Vec::new(),
-                    };
-                    victim.drive();
-                    return victim;
+                    return Self::begin(now, endpoint, (handle, *connection), config, peer, next);
                 }
                 Routed::Connection(_) | Routed::Dropped => {}
             }
         }
         panic!("the handshake failed");
+    }
+
+    /// A client that has said HELLO to a server which is the peer.
+    #[must_use]
+    pub fn calling(config: Config) -> Self {
+        let now = Clock::new().now();
+        let peer = ([10, 0, 0, 1], 1).into();
+        let mut endpoint = Endpoint::new(EndpointConfig::default(), [2; 32], now);
+        let connection = endpoint.connect(now, peer, config.clone());
+        // Its HELLO tells the id.
+        let next = Sighting { dcid: ConnectionId(0), number: 0 };
+        Self::begin(now, endpoint, connection, config, peer, next)
+    }
+
+    fn begin(
+        now: Instant,
+        endpoint: Endpoint,
+        (handle, connection): (ConnectionHandle, Connection),
+        config: Config,
+        peer: SocketAddr,
+        next: Sighting,
+    ) -> Self {
+        let mut victim = Self {
+            now,
+            endpoint,
+            handle,
+            connection,
+            config,
+            peer,
+            next,
+            seen: RangeSet::default(),
+            sighted: None,
+            exchanged: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            token: None,
+            validated: BTreeSet::from([peer]),
+            closes: Vec::new(),
+        };
+        victim.drive();
+        victim
+    }
+
+    /// The id to which the peer sends.
+    #[must_use]
+    pub fn id(&self) -> ConnectionId {
+        self.next.dcid
     }
 
     /// The connection.
@@ -145,6 +179,12 @@ impl Victim {
     #[must_use]
     pub fn newest(&self) -> u64 {
         self.seen.max().unwrap_or(0)
+    }
+
+    /// The id to which it sends data, and the number of its newest packet.
+    #[must_use]
+    pub fn sends_to(&self) -> Option<(ConnectionId, u32)> {
+        self.sighted.map(|seen| (seen.dcid, seen.number))
     }
 
     /// The frame that acknowledges all that it has sent, or as much as one can hold.
@@ -247,6 +287,7 @@ impl Victim {
                 assert!(datagram.len() <= usize::from(self.config.usual_mtu()), "{transmit:?}");
                 if let Some(seen) = sight(datagram) {
                     self.seen.insert(seen.number.into());
+                    self.sighted = Some(seen);
                 }
                 self.note(transmit.destination, datagram);
             }
@@ -258,8 +299,11 @@ impl Victim {
         self.check();
     }
 
-    /// Remembers what it asked of an address, and how it said goodbye.
+    /// Remembers its id, what it asked of an address, and how it said goodbye.
     fn note(&mut self, to: SocketAddr, datagram: &[u8]) {
+        if let Ok(hello) = Hello::decode(datagram) {
+            self.next.dcid = hello.scid;
+        }
         each_frame(datagram, |header, frame| match frame {
             Frame::PathChallenge(token) => {
                 self.asked.insert(to, token);
