@@ -2,12 +2,16 @@
 //! The live view: looks again and again on one thread, keys and the screen on another.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::DefaultTerminal;
+use signal_hook::consts::TERM_SIGNALS;
+use signal_hook::flag;
 
 use crate::figures::{Link, Order};
 use crate::history::History;
@@ -33,9 +37,15 @@ pub(crate) fn run(
     let (sender, looks) = channel();
     let watched = endpoint.clone();
     thread::spawn(move || watch(&watched, interval, &sender));
-    let mut terminal = ratatui::try_init()?;
+    let ended = Arc::<AtomicBool>::default();
+    for signal in TERM_SIGNALS {
+        flag::register(*signal, ended.clone())?;
+    }
     let history = History::new(first, order);
-    let result = show(&mut terminal, &endpoint.to_string(), history, &looks);
+    let result = ratatui::try_init().and_then(|mut terminal| {
+        show(&mut terminal, &endpoint.to_string(), history, &looks, &ended)
+    });
+    // A terminal that could be prepared only in part, too.
     ratatui::restore();
     result
 }
@@ -55,10 +65,11 @@ fn show(
     endpoint: &str,
     mut history: History,
     looks: &Receiver<Look>,
+    ended: &AtomicBool,
 ) -> io::Result<()> {
     let mut trouble = None;
     let mut stale = true;
-    loop {
+    while !ended.load(Ordering::Relaxed) {
         for links in looks.try_iter() {
             stale = true;
             match links {
@@ -77,11 +88,12 @@ fn show(
         if stale {
             if let Event::Key(key) = event::read()? {
                 if obey(key, &mut history) == Wish::Quit {
-                    return Ok(());
+                    break;
                 }
             }
         }
     }
+    Ok(())
 }
 
 /// What a key means for the program.

@@ -8,7 +8,7 @@ mod once;
 mod scrape;
 mod view;
 
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -62,8 +62,12 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     // Also for the live view: whoever mistypes the port should read why, not see an empty screen.
     let first = arguments.endpoint.scrape()?;
     if arguments.once {
-        print!("{}", once::table(&first, arguments.sort));
-        return Ok(());
+        let table = once::table(&first, arguments.sort);
+        return match std::io::stdout().write_all(table.as_bytes()) {
+            // Who reads the first lines only is content.
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+            _ => Ok(()),
+        };
     }
     if !std::io::stdout().is_terminal() {
         return Err("the live view needs a terminal: --once prints a table".into());

@@ -27,8 +27,9 @@ impl FromStr for Endpoint {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        if text.starts_with("http://") {
-            return Ok(Self { url: text.to_owned() });
+        if let Some(rest) = text.strip_prefix("http://") {
+            let path = if rest.contains('/') { "" } else { "/metrics" };
+            return Ok(Self { url: format!("{text}{path}") });
         }
         let address = match text.parse::<u16>() {
             Ok(port) => format!("127.0.0.1:{port}"),
@@ -134,6 +135,7 @@ mod tests {
             ("9464", "http://127.0.0.1:9464/metrics"),
             ("robot:9464", "http://robot:9464/metrics"),
             ("[::1]:9464", "http://[::1]:9464/metrics"),
+            ("http://robot:9464", "http://robot:9464/metrics"),
             ("http://robot:9464/links", "http://robot:9464/links"),
         ] {
             assert_eq!(text.parse::<Endpoint>().map(|e| e.to_string()), Ok(url.to_owned()));
