@@ -25,6 +25,9 @@ pub enum ConnectionError {
     /// The local application closed the connection.
     #[error("closed locally")]
     LocallyClosed,
+    /// The local application closed the connection, and `linger` was over before everything was delivered.
+    #[error("closed locally before everything was delivered")]
+    LingerExpired,
     /// The peer no longer knows the connection: it restarted, or had closed it.
     #[error("the peer no longer knows this connection (restarted?)")]
     PeerLostState,

@@ -150,11 +150,9 @@ impl Connection {
         let interval = self.close_interval();
         match &mut self.state {
             State::Flushing { .. } => {
-                self.tell(
-                    now,
-                    "closed before everything was delivered",
-                    ConnectionError::LocallyClosed,
-                );
+                let reason = "closed before everything was delivered";
+                tracing::warn!(remote = %self.remote, reason);
+                self.tell(now, reason, ConnectionError::LingerExpired);
             }
             State::Closing(Closing::Telling { tries, due, .. }) if *tries < MAX_CLOSES => {
                 *tries += 1;

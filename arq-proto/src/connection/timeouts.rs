@@ -69,6 +69,7 @@ impl Connection {
             lane.expire(now);
         }
         self.announce_writable(now);
+        self.finish_if_flushed(now);
     }
 
     fn on_hold_timer(&mut self, now: Instant) {

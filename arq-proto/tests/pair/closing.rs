@@ -55,6 +55,24 @@ fn an_orderly_close_delivers_all_that_was_accepted() {
 
 // ARQ-CLS-1
 #[test]
+fn an_orderly_close_is_over_when_the_last_message_is_given_up() {
+    let deadline = Some(100 * MS);
+    let mut victim = Victim::new(ConfigBuilder { deadline, ..patient() }.build().unwrap());
+    let begin = victim.now();
+    // Nobody answers. With the first of them a FORGET leaves, which is unanswered when the second goes.
+    for _ in 0..2 {
+        let (lane, message) = (lane(5, Reliability::BestEffort), Bytes::from_static(&[7; 100]));
+        victim.with_connection(|now, conn| conn.send(now, lane, message)).unwrap();
+        victim.sleep(5 * MS);
+    }
+    victim.with_connection(|now, conn| conn.finish(now));
+    victim.sleep(SEC);
+    let told = victim.closes().first().expect("a CLOSE").at - begin;
+    assert!((105 * MS..110 * MS).contains(&told), "{told:?}");
+}
+
+// ARQ-CLS-1
+#[test]
 fn an_orderly_close_takes_no_longer_than_linger() {
     let config = ConfigBuilder { linger: 500 * MS, ..Config::builder() };
     let scenario = Scenario::new(1).config(config).client_sends([Flow::reliable(5, 60_000, 10)]);
@@ -66,6 +84,7 @@ fn an_orderly_close_takes_no_longer_than_linger() {
     pair.world.with_conn(id, |clock, connection, _| connection.finish(clock.now()));
     let took = pair.run(30 * SEC, |pair| pair.client_side().closed.is_some()).unwrap();
     assert!(took <= 600 * MS, "{took:?}");
+    assert_eq!(pair.client_side().error(), Some(&ConnectionError::LingerExpired));
 }
 
 // ARQ-CLS-2
