@@ -77,7 +77,7 @@ pub enum FecConfig {
 /// Plain values, to be checked by [`ConfigBuilder::build`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigBuilder {
-    /// Longest datagram sent, in bytes of UDP payload, `576..=65507`. Larger ones cost less; what is
+    /// Longest datagram sent, in bytes of UDP payload, `576..=65507`; a HELLO always has 1,200. Larger ones cost less; what is
     /// above 1,200 (RFC 8899 `BASE_PLPMTU`) is used once the path has carried it. `None`: 1,200, and
     /// the longest there are to a peer [on this machine](crate::Datagram::to).
     pub mtu: Option<u16>,
@@ -94,7 +94,7 @@ pub struct ConfigBuilder {
     /// chunks wait for them. `None` leaves it to the controller. For a share of a link that others
     /// use, and where the price is per byte.
     pub max_rate_bps: Option<u64>,
-    /// Limits the packets in flight, at least 1; `None` leaves it to the controller. 1 is
+    /// Limits the packets in flight, `1..=2^20`; `None` leaves it to the controller. 1 is
     /// stop-and-wait.
     pub window_packets: Option<u32>,
     /// Whether the receiver keeps what arrives out of order. `false` is go-back-N: the peer repeats
@@ -110,26 +110,27 @@ pub struct ConfigBuilder {
     /// Bytes that a lane takes before any of them is sent, `1..=1 GiB`; what is kept of each message, some
     /// 300 bytes, counts as well. One message is always taken. More hides delay from the application.
     pub queue_bytes: u32,
-    /// A lane takes no message while one waits unsent for longer than this.
+    /// A lane takes no message while one waits unsent for longer than this, 1 ms to a day.
     pub queue_age: Duration,
-    /// Best effort: repair until a message is this old, then drop it and tell the receiver. `None`
+    /// Best effort: repair until a message is this old, 1 ms to an hour, then drop it and tell the receiver. `None`
     /// never repairs.
     pub deadline: Option<Duration>,
     /// Priorities (bit `n` is priority `n`) whose best-effort lane is repaired for `idle_timeout`
     /// whatever `deadline` says: for the keep-alives of a session, whose loss would end it.
     pub repair_best_effort: u8,
-    /// Silence after which the peer is asked whether it lives; less notices a restarted peer
-    /// sooner and costs two small packets each time.
+    /// Silence after which the peer is asked whether it lives, 10 ms to a day; less notices a restarted
+    /// peer sooner and costs two small packets each time.
     pub keep_alive: Duration,
-    /// Silence after which the peer is gone, at least twice `keep_alive`: its answer takes a while.
+    /// Silence after which the peer is gone, 50 ms to a day, and at least twice `keep_alive`: its answer takes a while.
     pub idle_timeout: Duration,
-    /// How long to try to reach the peer.
+    /// How long to try to reach the peer, 50 ms to a day.
     pub handshake_timeout: Duration,
-    /// How long an orderly close may take to deliver what is queued.
+    /// How long an orderly close may take to deliver what is queued, up to a day.
     pub linger: Duration,
-    /// Longest time that an acknowledgement waits for another packet.
+    /// Longest time that an acknowledgement waits for another packet, up to a second.
     pub max_ack_delay: Duration,
-    /// How late the driver's timer fires at worst; shorter waits are not asked of it.
+    /// How late the driver's timer fires at worst, 1 µs to 100 ms: the least that a probe time-out waits
+    /// beyond the round trip, and that the reordering window lasts (RFC 9002 `kGranularity`).
     pub timer_granularity: Duration,
     /// Opaque to the protocol, at most 64 bytes: each side learns the other's in the handshake.
     pub app_params: Bytes,

@@ -279,7 +279,7 @@ impl Endpoint {
     ) -> Result<Routed, DecodeError> {
         let packet = protection::open(PacketNumber(0), datagram)?;
         let header = DataHeader::decode(&mut Reader::new(packet))?;
-        let Some((cookie, config)) = header.cookie.as_ref().zip(self.config.accept.clone()) else {
+        let (Some(cookie), true) = (header.cookie.as_ref(), self.config.accept.is_some()) else {
             return Ok(self.reset(now, &header, reply));
         };
         let Some((instance, age)) = self.verify(now, from, header.dcid, cookie) else {
@@ -295,6 +295,8 @@ impl Endpoint {
         }
         let params = Params::decode(cookie.params)?;
         let accepted = Accepted { remote_cid: cookie.scid, params, rtt_at_most: age };
+        // Not before: of a flood of strays none shall cost a copy.
+        let config = self.config.accept.clone().unwrap_or_default();
         Ok(self.accept(now, from, header.dcid, instance, config, accepted))
     }
 

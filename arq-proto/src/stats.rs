@@ -25,15 +25,16 @@ pub struct Stats {
     pub window_bytes: u64,
     /// Bytes in flight.
     pub in_flight_bytes: u64,
-    /// Pacing rate in bytes per second; zero when unpaced.
+    /// Pacing rate in bytes per second; zero before the first round-trip sample.
     pub pacing_bytes_per_sec: u64,
     /// Messages accepted and not yet wholly sent for the first time, in bytes over all lanes.
     pub queued_bytes: u64,
     /// Everything kept for sending, in bytes: queued, in flight and lost.
     pub send_buffer_bytes: u64,
-    /// How long the oldest of those has waited.
+    /// How long the oldest message that was not wholly sent has waited, at the last call.
     pub queue_age: Duration,
-    /// Bytes of received messages, whole or in part, that the application has not taken yet.
+    /// What received messages, whole or in part, take until the application takes them: the length of each, and 64
+    /// bytes (what they cost of the credit).
     pub receive_buffer_bytes: u64,
     /// Datagrams sent, of every kind.
     pub packets_sent: u64,
@@ -63,7 +64,8 @@ pub struct Stats {
     pub ptos: u64,
     /// Acknowledgements sent.
     pub acks_sent: u64,
-    /// Datagrams dropped: damaged, malformed, replayed or not for this connection.
+    /// Datagrams dropped: damaged, malformed, replayed or not for this connection; and those that go-back-N refuses, which
+    /// were received all the same.
     pub datagrams_dropped: u64,
     /// Best-effort messages given up by this side after their deadline.
     pub messages_expired: u64,
