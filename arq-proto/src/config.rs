@@ -77,9 +77,9 @@ pub enum FecConfig {
 /// Plain values, to be checked by [`ConfigBuilder::build`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigBuilder {
-    /// Longest datagram sent, in bytes of UDP payload, `576..=65507`; a HELLO always has 1,200. Larger ones cost less; what is
-    /// above 1,200 (RFC 8899 `BASE_PLPMTU`) is used once the path has carried it. `None`: 1,200, and
-    /// the longest there are to a peer [on this machine](crate::Datagram::to).
+    /// Longest datagram sent, in bytes of UDP payload, `576..=65507`; a HELLO always has 1,200. Larger
+    /// ones cost less; what is above 1,200 (RFC 8899 `BASE_PLPMTU`) is used once the path has carried it.
+    /// `None`: 1,200, and the longest there are to a peer [on this machine](crate::Datagram::to).
     pub mtu: Option<u16>,
     /// Bytes of a message in one packet, `512..=65507`, but never more than fit the datagram; `None` fills
     /// it. Smaller chunks pay only where loss grows with packet size.

@@ -2,7 +2,6 @@
 //! Which links are compared? The list is `bench/links.toml`; a new one is a few lines there.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 use zenoh::config::EndPoint;
@@ -123,8 +122,8 @@ impl Opponent {
         }
         let mut config = zenoh::Config::default();
         self.zenoh.iter().try_for_each(|(key, value)| {
-            let flaw = |why: &dyn Display| Flaw::Zenoh { key: key.clone(), why: why.to_string() };
-            config.insert_json5(key, value).map_err(|why| flaw(&why))
+            let taken = config.insert_json5(key, value);
+            taken.map_err(|why| Flaw::Zenoh { key: key.clone(), why: why.to_string() })
         })
     }
 }

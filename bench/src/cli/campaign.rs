@@ -217,16 +217,18 @@ impl Interrupt {
         const EXIT_AS_SHELLS_DO: i32 = 130;
         // Handlers stay, and there is one program to interrupt.
         static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
-        if FLAG.get().is_none() {
-            let flag = FLAG.get_or_init(Arc::default);
-            for signal in [SIGINT, SIGTERM] {
-                let again = Arc::clone(flag);
-                flag::register_conditional_shutdown(signal, EXIT_AS_SHELLS_DO, again)
-                    .and_then(|_| flag::register(signal, Arc::clone(flag)))
-                    .map_err(CampaignError::Signals)?;
+        let flag = match FLAG.get() {
+            Some(flag) => flag,
+            None => {
+                let flag = Arc::<AtomicBool>::default();
+                for signal in [SIGINT, SIGTERM] {
+                    flag::register_conditional_shutdown(signal, EXIT_AS_SHELLS_DO, flag.clone())
+                        .and_then(|_| flag::register(signal, flag.clone()))
+                        .map_err(CampaignError::Signals)?;
+                }
+                FLAG.get_or_init(|| flag)
             }
-        }
-        let flag = FLAG.get_or_init(Arc::default);
+        };
         flag.store(false, Ordering::Relaxed);
         Ok(Self(flag))
     }
