@@ -128,7 +128,9 @@ impl Bursts {
         let mut shown = None;
         while let Some(burst) = self.bursts.front_mut() {
             let Some(last) = burst.last else { return shown };
-            if (burst.middle()..=last).contains(&number) {
+            // What left later, at its own pace, tells nothing of the burst; unless nothing else was acknowledged.
+            let of_second_half = number < burst.end || burst.least_rtt.is_none();
+            if (burst.middle()..=last).contains(&number) && of_second_half {
                 burst.least_rtt =
                     burst.least_rtt.into_iter().chain(sample.rtt.map(|rtt| rtt.most)).min();
             }
@@ -311,5 +313,33 @@ mod tests {
             path.now += MS / 10;
         }
         assert_eq!(path.bursts.bursts.front().map(|burst| burst.packets), Some(11));
+    }
+
+    // ARQ-CC-9
+    #[test]
+    fn what_follows_a_burst_at_its_own_pace_does_not_hide_its_queue() {
+        let mut path = Path::new();
+        for n in 0..60 {
+            let (number, app_limited) = (PacketNumber(n), n == 59);
+            path.bursts.on_sent(&SentSample { now: path.now, number, bytes: MTU, app_limited });
+            path.now += if n < 20 { Duration::ZERO } else { 2 * MS };
+        }
+        let mut acknowledge = |number, rtt| {
+            let sample = AckSample {
+                now: path.now,
+                bytes: MTU,
+                packets: 1,
+                largest: PacketNumber(number),
+                sent_at: path.now - rtt,
+                rtt: Some(RttSample { least: rtt, most: rtt }),
+                latest_rtt: rtt,
+                min_rtt: RTT,
+                in_flight_bytes: MTU,
+                app_limited: number == 59,
+            };
+            path.bursts.on_ack(&sample, &path.min_rtt, &path.loss)
+        };
+        assert_eq!(acknowledge(19, RTT + 8 * MS), None);
+        assert_eq!(acknowledge(59, RTT), None, "the burst has waited for 8 ms");
     }
 }
