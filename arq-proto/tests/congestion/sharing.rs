@@ -73,3 +73,47 @@ fn beside_cubic_bbr_takes_a_quarter_to_three_quarters() {
         }
     }
 }
+
+/// Flows join two seconds apart; ten seconds later, what is sent for each byte delivered in six seconds, and the goodput
+/// of all in Mb/s.
+fn crowd(path: Path, flows: usize, seed: u64) -> (f64, f64) {
+    let mut shared = path.shared_by(seed);
+    for _ in 0..flows {
+        shared.join(config(CongestionConfig::Bbr), plan([Flow::reliable(5, 10_000, u64::MAX)]));
+        shared.world.run_for(2 * SECOND).unwrap();
+    }
+    shared.world.run_for(8 * SECOND).unwrap();
+    let sent = |shared: &Shared| -> u64 {
+        (0..flows).map(|member| shared.client(member).connection().stats().bytes_sent).sum()
+    };
+    let before = sent(&shared);
+    let goodput: f64 = shared.goodput(6 * SECOND).unwrap().iter().sum();
+    let sent = (sent(&shared) - before) as f64 * 8.0 / 6e6;
+    (sent / goodput, goodput)
+}
+
+/// Each sees a queue that the others keep full, or has never seen it empty: what it drops must not pass for the medium's
+/// loss, or all would send as much more as is dropped.
+// ARQ-CC-6
+#[test]
+fn several_flows_do_not_drown_each_other() {
+    let path =
+        |mbps, round_trip, queue| Path { mbps, round_trip: round_trip * MS, queue, loss: 0.0 };
+    for (path, flows, most) in [
+        (path(50, 20, 1.0), 4, 1.1),
+        (path(50, 20, 0.25), 4, 1.15),
+        (path(20, 70, 1.0), 4, 1.1),
+        (path(20, 70, 0.3), 4, 1.15),
+        (path(20, 70, 1.0), 8, 1.15),
+        (path(6, 30, 1.0), 3, 1.15),
+        // Four packets for each are in the pipe.
+        (path(2, 100, 1.0), 4, 1.5),
+    ] {
+        for seed in SEEDS {
+            let (sent, goodput) = crowd(path, flows, seed);
+            println!("{flows} flows, {path:?}, seed {seed}: {sent:.2} bytes sent for each, {goodput:.2} Mb/s");
+            assert!(sent <= most, "{flows} flows, {path:?}, seed {seed}: {sent:.2} bytes for each");
+            assert!(goodput >= 0.9 * path.capacity(), "{path:?}, seed {seed}: {goodput:.2} Mb/s");
+        }
+    }
+}

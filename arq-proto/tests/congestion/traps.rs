@@ -68,15 +68,19 @@ fn a_policer_is_not_fed() {
     let path = Path { mbps: 20, ..PATH };
     let policer = Policer { rate_bps: path.rate_bps(), burst_bytes: 15_000 };
     let up = WireConfig { policer: Some(policer), ..path.down() };
-    let mut shared = Shared::new(SEED, up, path.down());
-    let goodput = goodput_alone(&mut shared, BBR, 5 * SECOND);
-    let before = shared.client(0).connection().stats();
-    shared.world.run_for(20 * SECOND).unwrap();
-    let after = shared.client(0).connection().stats();
-    let (sent, lost) =
-        (after.packets_sent - before.packets_sent, after.packets_lost - before.packets_lost);
-    println!("{goodput:.1} Mb/s, {lost} of {sent} dropped");
-    assert!(goodput >= 16.0, "{goodput:.1} Mb/s");
+    let (mut sent, mut lost) = (0, 0);
+    // A run's share varies by half.
+    for seed in 1..=8 {
+        let mut shared = Shared::new(seed, up.clone(), path.down());
+        let goodput = goodput_alone(&mut shared, BBR, 5 * SECOND);
+        let before = shared.client(0).connection().stats();
+        shared.world.run_for(20 * SECOND).unwrap();
+        let after = shared.client(0).connection().stats();
+        sent += after.packets_sent - before.packets_sent;
+        lost += after.packets_lost - before.packets_lost;
+        println!("seed {seed}: {goodput:.1} Mb/s, {lost} of {sent} dropped so far");
+        assert!(goodput >= 16.0, "seed {seed}: {goodput:.1} Mb/s");
+    }
     assert!(lost * 12 <= sent, "{lost} of {sent} packets dropped");
 }
 

@@ -137,14 +137,22 @@ fn a_sleep_of_the_hosts_is_no_silence_and_no_round_trip() {
 fn a_host_that_runs_for_a_fifth_of_the_time_still_repairs() {
     // So far apart that nothing but a time-out tells of a loss before the next one.
     let flow = Flow::reliable(5, 1_000, 100).every(1_130 * MS);
-    let mut pair = Pair::new(&Scenario::new(1).wire(lossy(0.25)).client_sends([flow]));
-    pair.run_to_connected(SEC).unwrap();
-    while !pair.all_delivered() {
-        pair.world.freeze(pair.client, 80 * MS);
-        pair.world.run_for(100 * MS).unwrap();
-        assert!(pair.world.now() < 150 * SEC, "a message is never repaired");
+    let mut latencies = Vec::new();
+    for seed in seeds(10) {
+        let scenario = Scenario::new(seed).wire(lossy(0.25)).client_sends([flow.clone()]);
+        let mut pair = Pair::new(&scenario);
+        pair.run_to_connected(10 * SEC).unwrap();
+        while !pair.all_delivered() {
+            pair.world.freeze(pair.client, 80 * MS);
+            pair.world.run_for(100 * MS).unwrap();
+            assert!(pair.world.now() < 150 * SEC, "seed {seed}: a message is never repaired");
+        }
+        latencies.extend_from_slice(&pair.server_side().app.inbox(flow.lane).latencies);
     }
-    assert!(worst(&pair) <= SEC, "{:?}", worst(&pair));
+    // By chance a few need a fourth attempt.
+    latencies.sort_unstable();
+    let most = latencies[latencies.len() * 98 / 100];
+    assert!(most <= SEC, "98 of 100 within {most:?}");
 }
 
 // ARQ-PTO-8

@@ -64,6 +64,8 @@ const HOLD_AFTER_POLICER: u64 = 24;
 const BACK_OFF: f64 = 0.85;
 /// The window is so much larger than what was in flight at most, where the round trip grows.
 const WINDOW_STEP: (u64, u64) = (3, 2);
+/// A queue that lost too much may still stand so many rounds later.
+const OVERFULL_ROUNDS: u64 = 16;
 /// Time with half the product in flight, to see the least round trip.
 const PROBE_RTT: Duration = Duration::from_millis(100);
 /// An idle connection keeps its estimate for so long, then halves it per further interval
@@ -91,6 +93,8 @@ pub struct Bbr {
     cruise_rounds: u8,
     /// What keeps the rate while others fill the queue, in bytes.
     queue_window: u64,
+    /// The last round that had a queue and lost more than the medium does.
+    overfull_in: Option<u64>,
     slowdown: Slowdown,
     /// The rate before the last reduction, for when it proves unfounded: one that a single round led to, not one
     /// that many packets did.
@@ -119,6 +123,7 @@ impl Bbr {
             reductions: Reductions::default(),
             cruise_rounds: CRUISE_ROUNDS,
             queue_window: 0,
+            overfull_in: None,
             slowdown: Slowdown::default(),
             before_reduction: None,
             busy_at: None,
@@ -182,7 +187,12 @@ impl Bbr {
                 self.start_up(round, queue, decided_by_path, best, stalled)
             }
             Phase::Drain if queue => self.phase,
-            Phase::Drain => Phase::cruise(now, queue),
+            Phase::Drain => {
+                // Who joined while others kept the queue full has never seen it empty, and taken its loss for the
+                // medium's.
+                self.loss.forget_base();
+                Phase::cruise(now, queue)
+            }
             Phase::ProbeUp => Phase::ProbeDown { rounds: 0 },
             Phase::ProbeDown { rounds } if queue && rounds + 1 < DRAIN_ROUNDS => {
                 Phase::ProbeDown { rounds: rounds + 1 }
@@ -197,8 +207,12 @@ impl Bbr {
         self.enter(next);
         let steady = !matches!(self.phase, Phase::Startup { .. } | Phase::Drain);
         // Losses of what was sent before a reduction belong to it.
-        let answered = self.reductions.on_round(self.round, round);
-        if steady && queue && !answered && self.loss.is_excessive(round) {
+        let answered = self.reductions.on_round(self.round, round, queue);
+        let overfull = queue && self.loss.is_excessive(round);
+        if overfull {
+            self.overfull_in = Some(self.round);
+        }
+        if steady && !answered && overfull {
             self.reduce(round);
         }
     }
@@ -241,7 +255,9 @@ impl Bbr {
 
     /// Learns the rate of a round; returns whether it was the path that decided it.
     fn sample(&mut self, round: &Round, queue: bool) -> bool {
-        let excused = if self.hold_until < self.round { self.loss.excused_bytes(round) } else { 0 };
+        // Start-up finds the rate without it, and what it loses may be its own excess.
+        let excuse = self.hold_until < self.round && !matches!(self.phase, Phase::Startup { .. });
+        let excused = if excuse { self.loss.excused_bytes(round) } else { 0 };
         let Some(rate) = round.rate_of(round.bytes + excused) else { return false };
         // All its acknowledgements may have been read at once.
         if round.slept && round.is_train {
@@ -274,7 +290,7 @@ impl Bbr {
         if rate as f64 > best as f64 * GROWTH {
             return Phase::Startup { best: rate, stalled: 0 };
         }
-        let stalled = stalled + u8::from(full);
+        let stalled = stalled + u8::from(full || LossModel::is_inexcusable(round));
         // Loss alone ends nothing: a radio loses from the first packet on.
         let full = stalled >= STALLED_ROUNDS || self.bursts.queue();
         if full || queue && self.loss.is_excessive(round) {
@@ -321,7 +337,11 @@ impl Bbr {
             let rtt = sample.rtt.map(|rtt| known.max(rtt.least).min(rtt.most));
             *least = (*least).into_iter().chain(rtt).min();
             if let (true, Some(least)) = (now >= *until, *least) {
-                self.min_rtt.replace(now, least);
+                // A queue that others keep full is no longer path.
+                let overfull =
+                    self.overfull_in.is_some_and(|last| self.round <= last + OVERFULL_ROUNDS);
+                let known = self.min_rtt.get().filter(|_| overfull);
+                self.min_rtt.replace(now, known.unwrap_or(least));
                 self.enter(Phase::cruise(now, false));
             }
         } else if self.min_rtt.is_stale(now) && !matches!(self.phase, Phase::Startup { .. }) {

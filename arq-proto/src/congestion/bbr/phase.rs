@@ -6,6 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::loss::Pace;
 
+/// Rates of a probe and of holding back after it, as multiples of the estimate.
+pub(super) const PROBE_GAIN: f64 = 1.25;
+pub(super) const HOLD_BACK_GAIN: f64 = 0.75;
+
 /// What the connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Phase {
@@ -38,8 +42,8 @@ impl Phase {
             // 4 ln 2: doubles what is delivered per round (BBR's derivation).
             Self::Startup { .. } => 2.77,
             Self::Drain => 0.5,
-            Self::ProbeUp => 1.25,
-            Self::ProbeDown { .. } | Self::Slowdown { .. } => 0.75,
+            Self::ProbeUp => PROBE_GAIN,
+            Self::ProbeDown { .. } | Self::Slowdown { .. } => HOLD_BACK_GAIN,
             Self::Cruise { queue: true, .. } => 0.93,
             Self::Cruise { queue: false, .. } | Self::ProbeRtt { .. } => 1.0,
         }

@@ -5,7 +5,11 @@
 //! Who overfills a queue and then sends less loses less, by as much as he sends less. Where the loss
 //! stays what it was, time after time, it is the medium's, and what was taken for a queue is
 //! something else: jitter that keeps the order makes the round trip grow with the rate, because each
-//! packet waits for the one before it, and a flow that fills the queue anyway keeps it long.
+//! packet waits for the one before it.
+//!
+//! Several flows that overfill a queue together look alike, since one of them hardly lessens the loss
+//! by sending less. But their queue stands, where jitter comes and goes; and a flow that joins makes
+//! the loss grow.
 
 use super::{rounds::Round, BACK_OFF};
 
@@ -17,6 +21,13 @@ const ROW_ROUNDS: u64 = 24;
 const MIN_PACKETS: u64 = 30;
 /// Reductions in a row that did not help.
 const FUTILE: u8 = 3;
+/// Growth of the loss that may be chance, and standard errors beyond it.
+const TOLERANCE: f64 = 0.02;
+const SIGMAS: f64 = 2.0;
+/// Where more rounds than this have a queue for each one that has none, the queue stands.
+const MAX_QUEUED_PER_CLEAR: u64 = 3;
+/// More is not the medium's on such evidence.
+const MAX_SHARE: f64 = 0.3;
 
 /// The reductions for a queue, one after the other.
 #[derive(Debug, Clone, Default)]
@@ -30,7 +41,11 @@ pub(super) struct Reductions {
     /// What was sent and lost since it was answered.
     sent: u64,
     lost: u64,
+    /// Those at the end of the row that did not help.
     futile: u8,
+    /// Rounds since they do not help, without a queue and with one.
+    clear: u64,
+    queued: u64,
 }
 
 /// What was learnt from reductions that did not help.
@@ -43,8 +58,10 @@ pub(super) struct Unfounded {
 }
 
 impl Reductions {
-    /// Takes round number `now`. Whether what it lost may be due to what was sent before the last reduction.
-    pub(super) fn on_round(&mut self, now: u64, round: &Round) -> bool {
+    /// Takes round number `now`, in which there was a queue or not. Whether what it lost may be due to what was sent
+    /// before the last reduction.
+    pub(super) fn on_round(&mut self, now: u64, round: &Round, queue: bool) -> bool {
+        *(if queue { &mut self.queued } else { &mut self.clear }) += 1;
         let answered = self.last.is_some_and(|last| now <= last + ANSWERED_AFTER);
         if !answered {
             self.sent += round.sent_packets();
@@ -62,19 +79,33 @@ impl Reductions {
         let first = *self.rate.get_or_insert(rate);
         let share = if in_row { share(self.lost, self.sent) } else { round.lost_share() };
         if in_row && self.sent >= MIN_PACKETS {
-            // Had it been our own excess, this would be left of the loss; half way counts as help.
-            let expected = (1.0 - (1.0 - self.share) / BACK_OFF).max(0.0);
-            self.futile = if share > (self.share + expected) / 2.0 { self.futile + 1 } else { 0 };
+            self.judge(share);
         }
-        if self.futile >= FUTILE {
+        let stands = self.queued > MAX_QUEUED_PER_CLEAR * self.clear;
+        if self.futile >= FUTILE && !stands && share <= MAX_SHARE {
             *self = Self::default();
-            return Some(Unfounded { rate: first, share });
+            // Those before them had a reason.
+            let before_them = rate as f64 / BACK_OFF.powi(FUTILE.into());
+            return Some(Unfounded { rate: first.min(before_them as u64), share });
         }
         if !in_row || self.sent >= MIN_PACKETS {
             self.share = share;
         }
         (self.last, self.sent, self.lost) = (Some(now), 0, 0);
         None
+    }
+
+    /// Whether the last one helped, after which this share is lost.
+    fn judge(&mut self, share: f64) {
+        // Had it been our own excess, this would be left of the loss; half way counts as help.
+        let expected = (1.0 - (1.0 - self.share) / BACK_OFF).max(0.0);
+        let sigma = (self.share * (1.0 - self.share) / self.sent as f64).sqrt();
+        let same = (self.share + expected) / 2.0..self.share + TOLERANCE + SIGMAS * sigma;
+        if same.contains(&share) {
+            self.futile = self.futile.saturating_add(1);
+        } else {
+            (self.futile, self.clear, self.queued) = (0, 0, 0);
+        }
     }
 
     /// The rate is reduced in round `now` for another reason: the rounds after it belong to that, and no row does.
