@@ -35,6 +35,8 @@ pub(super) struct PathProbe {
     /// The next wait for an answer.
     interval: Duration,
     due: bool,
+    /// The newest packet of all came from there.
+    has_newest: bool,
 }
 
 impl PathProbe {
@@ -58,10 +60,13 @@ impl Connection {
         number: PacketNumber,
         bytes: usize,
     ) {
+        let newest = number >= self.acks.expected();
+        if let Some(probe) = self.path_probe.as_mut().filter(|_| newest) {
+            probe.has_newest = probe.address == from;
+        }
         if from == self.remote {
             return;
         }
-        let newest = number >= self.acks.expected();
         if let Some(probe) = self.path_probe.as_mut().filter(|probe| probe.address == from) {
             probe.received_bytes += bytes as u64;
             // Asked in vain, and still sending from there: the answer may have been lost, or be under way.
@@ -78,6 +83,7 @@ impl Connection {
                 repeats: 0,
                 interval: self.recovery.pto_base(),
                 due: true,
+                has_newest: true,
             });
             self.ask_path(now);
         }
@@ -94,10 +100,12 @@ impl Connection {
 
     pub(super) fn on_path_response(&mut self, from: SocketAddr, token: u64) {
         let Some(probe) = &self.path_probe else { return };
-        if probe.address != from || probe.token != token {
+        // Whoever has sent from elsewhere since is there no longer.
+        if probe.address != from || probe.token != token || !probe.has_newest {
             return;
         }
-        tracing::info!(old = %self.remote, new = %from, "the peer has moved");
+        // Not louder: a peer may move as often as it likes.
+        tracing::debug!(old = %self.remote, new = %from, "the peer has moved");
         self.remote = from;
         self.path_probe = None;
         self.timers.set(TimerKind::Path, None);

@@ -374,3 +374,25 @@ fn an_address_is_moved_to_by_the_right_answer_from_that_very_address_and_by_no_o
     assert_eq!(says(None, other, &right).0, new);
     assert_eq!(says(None, other, &Frame::PathResponse(newer)).0, other);
 }
+
+/// Wi-Fi, LTE, Wi-Fi within a round trip, and what was said over LTE comes last.
+// ARQ-PTH-4
+#[test]
+fn an_answer_from_where_the_peer_no_longer_is_moves_nothing() {
+    let mut victim = Victim::new(Config::default());
+    let (wifi, lte) = (victim.peer(), stranger(66));
+    let says = |victim: &mut Victim, at, from, frame: &Frame<'_>| {
+        victim.datagram(from, &hostile::data_packet(at, 0, true, &encoded(frame)));
+        victim.connection().remote()
+    };
+    let at = victim.next_packet(0);
+    says(&mut victim, at, lte, &Frame::Ping);
+    let answer = Frame::PathResponse(victim.path_token().expect("the new address is asked"));
+    let late = victim.next_packet(0);
+    let at = victim.next_packet(0);
+    says(&mut victim, at, wifi, &Frame::Ping);
+    assert_eq!(says(&mut victim, late, lte, &answer), wifi);
+    // There again, and asked the same again.
+    let at = victim.next_packet(0);
+    assert_eq!(says(&mut victim, at, lte, &answer), lte);
+}

@@ -177,6 +177,11 @@ impl LossModel {
         self.median.min(2.0 * MAX_BASE - self.median).max(0.0)
     }
 
+    /// What the medium loses, once something is known of it.
+    pub(super) fn known_base(&self) -> Option<f64> {
+        (!self.shares.is_empty()).then(|| self.base())
+    }
+
     /// Bytes of a round that the path would have carried, had it not been for the base loss.
     pub(super) fn excused_bytes(&self, round: &Round) -> u64 {
         // Half a sigma more: the base is a median, and a share too low would let the rate sink.

@@ -51,6 +51,8 @@ const MAX_WINDOW_BYTES: u64 = 1 << 30;
 /// Growth of the rate per round that keeps start-up going, and rounds without it that end it.
 const GROWTH: f64 = 1.25;
 const STALLED_ROUNDS: u8 = 3;
+/// Start-up sends more by the share that is lost, up to this: a queue that others keep full may lose more.
+const MAX_COMPENSATED: f64 = 0.25;
 /// Rounds of draining at most after a probe, and of cruising at least before one.
 const DRAIN_ROUNDS: u8 = 6;
 const CRUISE_ROUNDS: u8 = 6;
@@ -65,7 +67,7 @@ const BACK_OFF: f64 = 0.85;
 /// The window is so much larger than what was in flight at most, where the round trip grows.
 const WINDOW_STEP: (u64, u64) = (3, 2);
 /// A queue that lost too much may still stand so many rounds later.
-const OVERFULL_ROUNDS: u64 = 16;
+const OVERFULL_ROUNDS: u64 = 2;
 /// Time with half the product in flight, to see the least round trip.
 const PROBE_RTT: Duration = Duration::from_millis(100);
 /// An idle connection keeps its estimate for so long, then halves it per further interval
@@ -474,8 +476,15 @@ impl Controller for Bbr {
             (Phase::Startup { .. }, None) => per_second(self.window(), self.min_rtt.get()?),
             _ => self.bandwidth()?,
         };
+        // Start-up knows what was delivered, and means to double that, whatever is lost on the way.
+        let delivered = match self.phase {
+            Phase::Startup { .. } => {
+                1.0 - self.loss.known_base().map_or(0.0, |base| base.min(MAX_COMPENSATED))
+            }
+            _ => 1.0,
+        };
         // One percent below, so that a queue that is there shrinks.
-        let rate = bandwidth as f64 * self.phase.gain() * 0.99;
+        let rate = bandwidth as f64 * self.phase.gain() / delivered * 0.99;
         Some((rate as u64).max(self.mtu))
     }
 
