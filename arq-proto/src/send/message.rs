@@ -203,10 +203,7 @@ impl Message {
     fn on_chunk_sent(&mut self, index: usize) -> Sent {
         let bit = 1 << index;
         self.to_send &= !bit;
-        if self.to_send == 0 && self.copy_rounds > 0 {
-            self.copy_rounds -= 1;
-            self.to_send = self.copies & !self.acked;
-        }
+        self.begin_next_copies();
         let again = self.sent_once & bit != 0;
         self.sent_once |= bit;
         self.in_flight |= bit;
@@ -257,12 +254,21 @@ impl Message {
         self.stop_if_delivered();
     }
 
+    /// A round of copies begins when what is left of the one before has left, or has arrived.
+    fn begin_next_copies(&mut self) {
+        while self.to_send == 0 && self.copy_rounds > 0 {
+            self.copy_rounds -= 1;
+            self.to_send = self.copies & !self.acked;
+        }
+    }
+
     fn stop_if_delivered(&mut self) {
         if self.is_delivered() {
             self.to_send = 0;
             self.copy_rounds = 0;
             self.repairs_due = 0;
         }
+        self.begin_next_copies();
     }
 
     fn was_given_up(&self, symbol: Symbol) -> bool {
