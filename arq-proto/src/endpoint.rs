@@ -170,10 +170,10 @@ impl Endpoint {
                 self.by_remote_cid.remove(&remote_cid);
             }
         }
-        if let Some(peer) = known.accepted_from {
-            if self.by_peer.get(&peer).is_some_and(|&(current, _)| current == handle) {
-                self.by_peer.remove(&peer);
-            }
+        // No cookie brings back what this side opened.
+        let Some(peer) = known.accepted_from else { return };
+        if self.by_peer.get(&peer).is_some_and(|&(current, _)| current == handle) {
+            self.by_peer.remove(&peer);
         }
         self.forget_closed(self.now);
         if self.closed.len() >= MAX_REMEMBERED_IDS {
