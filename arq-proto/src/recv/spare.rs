@@ -50,10 +50,12 @@ impl Spare {
     pub(crate) fn take(&mut self, now: Instant, bytes: usize) -> BytesMut {
         if bytes >= WORTH_RECYCLING_BYTES {
             self.wanted_at = Some(now);
-            if let Some(at) = self.buffers.iter().position(|spare| spare.capacity() >= bytes) {
+            // Not one that is much too large: what a message occupies is accounted by its length.
+            let fits = |spare: &BytesMut| (bytes..2 * bytes).contains(&spare.capacity());
+            if let Some(at) = self.buffers.iter().position(fits) {
                 return self.buffers.swap_remove(at);
             }
-            // All are too small: one makes room for what this message will leave behind.
+            // None fits: one makes room for what this message will leave behind.
             self.buffers.pop();
         }
         BytesMut::with_capacity(bytes)
@@ -102,6 +104,15 @@ mod tests {
         assert_eq!((next.as_ptr(), next.len()), (memory, 0));
         let other = spare.take(now, 30_000);
         assert_ne!(other.as_ptr(), memory);
+    }
+
+    #[test]
+    fn a_message_does_not_hold_twice_its_length() {
+        let (mut spare, now) = (Spare::default(), t0());
+        spare.keep(Bytes::from(vec![7; 60_000]));
+        spare.keep(Bytes::from(vec![7; 60_000]));
+        assert!(spare.take(now, 30_000).capacity() < 2 * 30_000);
+        assert_eq!(spare.take(now, 40_000).capacity(), 60_000);
     }
 
     #[test]
