@@ -377,6 +377,10 @@ impl Shared {
     }
 
     fn reply(&self, received: &Received<'_>, reply: &[u8]) {
+        // What room there will be is for those who have a connection.
+        if self.is_blocked() {
+            return;
+        }
         let segments = Segments {
             destination: received.from,
             source: received.to.filter(|_| self.local_addr().ip().is_unspecified()),
