@@ -48,12 +48,17 @@ pub(crate) struct MetricsError {
 /// What the kernel answers, `AddrInUse` for a taken port.
 pub fn serve(address: SocketAddr) -> io::Result<SocketAddr> {
     let mut served = SERVED.lock();
-    if let Some((_, bound)) =
-        served.iter().find(|(asked, bound)| **asked == address || covers(bound, &address))
-    {
+    if let Some(bound) = served.get(&address) {
         return Ok(*bound);
     }
-    let listener = TcpListener::bind(address)?;
+    let listener = match TcpListener::bind(address) {
+        // One of ours has all addresses of the port, also those of the other IP version where the system does that.
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let all = served.values().find(|bound| is_all_addresses(bound, address.port()));
+            return all.copied().ok_or(error);
+        }
+        listener => listener?,
+    };
     listener.set_nonblocking(true)?;
     let bound = listener.local_addr()?;
     http::start(listener, &server_runtime()?)?;
@@ -67,11 +72,8 @@ pub fn serve(address: SocketAddr) -> io::Result<SocketAddr> {
     Ok(bound)
 }
 
-/// Whether what is bound to all addresses answers at `address`, which could not be bound beside it.
-fn covers(bound: &SocketAddr, address: &SocketAddr) -> bool {
-    bound.ip().is_unspecified()
-        && bound.is_ipv4() == address.is_ipv4()
-        && bound.port() == address.port()
+fn is_all_addresses(bound: &SocketAddr, port: u16) -> bool {
+    bound.ip().is_unspecified() && bound.port() == port
 }
 
 /// Serves what `config` and the environment ask for. A locator that cannot have what it asks for is
@@ -164,11 +166,14 @@ mod tests {
 
     #[test]
     fn what_is_served_at_all_addresses_is_served_at_each() {
-        let free = TcpListener::bind("0.0.0.0:0").unwrap();
-        let everywhere = free.local_addr().unwrap();
-        drop(free);
-        assert_eq!(serve(everywhere).unwrap(), everywhere);
-        let here = SocketAddr::from((Ipv4Addr::LOCALHOST, everywhere.port()));
-        assert_eq!(serve(here).unwrap(), everywhere);
+        // Linux answers IPv4 at `[::]`, too.
+        for all in ["0.0.0.0:0", "[::]:0"] {
+            let free = TcpListener::bind(all).unwrap();
+            let everywhere = free.local_addr().unwrap();
+            drop(free);
+            assert_eq!(serve(everywhere).unwrap(), everywhere);
+            let here = SocketAddr::from((Ipv4Addr::LOCALHOST, everywhere.port()));
+            assert_eq!(serve(here).unwrap(), everywhere);
+        }
     }
 }
