@@ -4,11 +4,11 @@
 
 use std::fmt;
 
-use arq_proto::{LaneId, LaneStats, Reliability};
+use arq_proto::{LaneId, LaneStats, Reliability, VERSION};
 use prometheus_client::{
     collector::Collector,
     encoding::{text::encode, DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet},
-    metrics::MetricType,
+    metrics::{info::Info, MetricType},
     registry::{Registry, Unit},
 };
 
@@ -19,6 +19,8 @@ use crate::statistics::{
 
 /// What every name begins with.
 const PREFIX: &str = "arq";
+/// What tells which build this is, without the prefix and the ending that OpenMetrics gives it.
+const BUILD: &str = "build";
 
 /// How the `arq/` links of this process stand, in the OpenMetrics text format 1.0.
 #[must_use]
@@ -28,6 +30,15 @@ pub fn openmetrics() -> String {
 
 fn render(links: Vec<AssociationStats>) -> String {
     let mut registry = Registry::with_prefix(PREFIX);
+    let build = vec![
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("protocol", format!("{VERSION:#010x}")),
+    ];
+    registry.register(
+        BUILD,
+        "The version of the link, and the protocol that it speaks",
+        Info::new(build),
+    );
     registry.register_collector(Box::new(Snapshot(links)));
     let mut text = String::new();
     // A string takes everything.
@@ -149,6 +160,7 @@ mod tests {
         for line in [
             "# TYPE arq_links gauge".to_owned(),
             "arq_links 2.0".to_owned(),
+            "arq_build_info{version=\"0.1.0\",protocol=\"0x61727101\"} 1".to_owned(),
             "# UNIT arq_rtt_smoothed_seconds seconds".to_owned(),
             format!("arq_rtt_smoothed_seconds{{{labels}}} 0.02"),
             "# TYPE arq_sent_bytes counter".to_owned(),
