@@ -48,7 +48,8 @@ impl GivenUp {
 
     /// Nothing of them will leave any more.
     pub(crate) fn forget(&self) {
-        self.writes.lock().clear();
+        let mut writes = self.writes.lock();
+        writes.clear();
         self.any.store(false, Ordering::Release);
     }
 

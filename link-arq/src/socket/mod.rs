@@ -49,7 +49,7 @@ pub trait DatagramSocket: Send + Sync + fmt::Debug + 'static {
     /// Ready when [`Self::try_send`] may succeed.
     fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Fills `batch`.
+    /// Fills `batch` anew: [`ReceiveBatch::clear`], then [`ReceiveBatch::push`] for each datagram.
     ///
     /// # Errors
     /// `WouldBlock` when there is nothing.
@@ -80,8 +80,7 @@ const TOO_LONG: i32 = if cfg!(windows) {
 };
 
 /// Whether a send failed because the datagram is longer than what the interface carries.
-#[must_use]
-pub fn is_too_long(error: &io::Error) -> bool {
+pub(crate) fn is_too_long(error: &io::Error) -> bool {
     error.raw_os_error() == Some(TOO_LONG)
 }
 
@@ -146,12 +145,13 @@ impl ReceiveBatch {
         Ok(())
     }
 
-    /// Adds one datagram by copying it; `false` when all buffers are used.
-    fn push(&mut self, from: SocketAddr, to: IpAddr, datagram: &[u8]) -> bool {
-        let Some(buffer) = self.bytes.chunks_mut(BUFFER_BYTES).nth(self.filled) else {
+    /// Adds one datagram by copying it; `false` when all buffers are used, or it is longer than UDP's can be.
+    pub fn push(&mut self, from: SocketAddr, to: IpAddr, datagram: &[u8]) -> bool {
+        let buffer = self.bytes.chunks_mut(BUFFER_BYTES).nth(self.filled);
+        let Some(room) = buffer.and_then(|buffer| buffer.get_mut(..datagram.len())) else {
             return false;
         };
-        buffer[..datagram.len()].copy_from_slice(datagram);
+        room.copy_from_slice(datagram);
         self.meta[self.filled] = RecvMeta {
             addr: from,
             len: datagram.len(),
@@ -163,7 +163,8 @@ impl ReceiveBatch {
         true
     }
 
-    fn clear(&mut self) {
+    /// Forgets the datagrams of the last call.
+    pub fn clear(&mut self) {
         self.filled = 0;
     }
 }

@@ -97,7 +97,7 @@ fn repairs(stats: &Stats) -> u64 {
 
 /// An association ends, standing like this.
 pub(crate) fn on_end(last: &AssociationStats) {
-    REPAIRS_OF_ENDED.fetch_add(repairs(&last.stats), Ordering::Relaxed);
+    REPAIRS_OF_ENDED.fetch_add(repairs(&last.stats), Ordering::Release);
     log_end(last);
 }
 

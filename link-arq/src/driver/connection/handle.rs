@@ -19,7 +19,7 @@ use super::{bit, outbox::CALLER_BATCHES, Inner, Phase, State};
 use crate::driver::now;
 
 /// Messages kept for their memory until the next datagrams come.
-const MOST_READ: usize = 16;
+const MOST_SPENT: usize = 16;
 
 /// A connection to a peer. Dropping it closes it, after what was sent is delivered or the linger
 /// time is over.
@@ -97,9 +97,9 @@ impl ArqConnection {
         if message.len() < WORTH_RECYCLING_BYTES {
             return;
         }
-        let mut read = self.0.read.lock();
-        if read.len() < MOST_READ {
-            read.push(message);
+        let mut spent = self.0.spent.lock();
+        if spent.len() < MOST_SPENT {
+            spent.push(message);
         }
     }
 
@@ -153,8 +153,8 @@ impl ArqConnection {
     /// that are read is read, for the idle time-out at most.
     pub async fn consumed_beside(&self, lane: LaneId) {
         // Who waits beside another lane waits for this one no more.
-        self.0.with_core(|state, _| state.read &= !bit(lane));
-        let consumed = self.progress(|state| state.readable & state.read == 0);
+        self.0.with_core(|state, _| state.lanes_read &= !bit(lane));
+        let consumed = self.progress(|state| state.readable & state.lanes_read == 0);
         let _ = tokio::time::timeout(self.0.idle_timeout, consumed).await;
     }
 
@@ -284,7 +284,7 @@ impl Inner {
     ) -> Poll<Result<Bytes, ConnectionError>> {
         let mut made_room = false;
         let received = self.with_core(|state, now| {
-            state.read |= bit(lane);
+            state.lanes_read |= bit(lane);
             if let Some(message) = state.core.recv(now, lane) {
                 made_room = state.core.has_credit_to_grant();
                 return Poll::Ready(Ok(message));

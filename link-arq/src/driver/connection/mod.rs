@@ -47,7 +47,7 @@ pub(super) struct Inner {
     linger: Duration,
     idle_timeout: Duration,
     /// Messages that were read: their memory serves the next ones.
-    read: Mutex<Vec<Bytes>>,
+    spent: Mutex<Vec<Bytes>>,
     state: Mutex<State>,
 }
 
@@ -58,7 +58,7 @@ struct State {
     /// Lanes that may hold a message, by [`bit`].
     readable: u16,
     /// Lanes that somebody reads, by [`bit`]: not all of them before the application is set up.
-    read: u16,
+    lanes_read: u16,
     outbox: Outbox,
     /// The deadline in the endpoint's index.
     armed: Option<Instant>,
@@ -103,13 +103,13 @@ impl Inner {
             keeps_source: offer.is_some() && endpoint.local_addr().ip().is_unspecified(),
             linger: config.linger,
             idle_timeout: config.idle_timeout,
-            read: Mutex::default(),
+            spent: Mutex::default(),
             state: Mutex::new(State {
                 core,
                 phase: Phase::Opening,
                 waiters: LaneWaiters::default(),
                 readable: 0,
-                read: 0,
+                lanes_read: 0,
                 outbox: Outbox::Idle,
                 armed: None,
                 local_ip: None,
@@ -138,9 +138,9 @@ impl Inner {
         self: &Arc<Self>,
         datagrams: impl Iterator<Item = Received<'a>>,
     ) {
-        let read = std::mem::take(&mut *self.read.lock());
+        let spent = std::mem::take(&mut *self.spent.lock());
         self.with_core(|state, now| {
-            read.into_iter().for_each(|message| state.core.recycle(message));
+            spent.into_iter().for_each(|message| state.core.recycle(message));
             let State { core, local_ip, .. } = state;
             let datagrams = datagrams.map(|Received { from, to, datagram }| {
                 *local_ip = to.or(*local_ip);
