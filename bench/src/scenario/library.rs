@@ -33,6 +33,7 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "loopback",
     "mixed-priority",
     "commands",
+    "best-effort",
     "ping-pong",
     "opening",
     "blackout",
