@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use zenoh::qos::{CongestionControl, Reliability};
+use zenoh::qos::{CongestionControl, Priority, Reliability};
+use zenoh::sample::Sample;
 use zenoh::session::Link;
 use zenoh::{Config, Session, Wait};
 use zenoh_config::EndPoint;
@@ -133,6 +134,30 @@ fn ros_routers_join_their_stock_nodes() {
     let there = Node::of("ros2-router").connect_to(&[locator(&here, "arq")]).open();
     carry_both_ways(&stock(&here, "peer"), &stock(&there, "peer"));
     assert_eq!(to(&there, &here), ["arq"]);
+}
+
+/// The rules that docs/ros2.md advises, between stock nodes that know nothing of priorities.
+#[test]
+fn rules_at_ros_routers_give_topics_their_priority() {
+    let ruled = || {
+        let mut router = Node::of("ros2-router");
+        router.set("qos/network", &rules_of_the_ros_page());
+        router
+    };
+    let here = ruled().open();
+    let there = ruled().connect_to(&[locator(&here, "arq")]).open();
+    let (robot, base) = (stock(&there, "peer"), stock(&here, "peer"));
+
+    let priority = |topic| {
+        let key = format!("0/robot1/{topic}/RIHS01_0");
+        carry_as(&robot, &base, &key, Reliability::Reliable).priority()
+    };
+    assert_eq!(priority("cmd_vel/geometry_msgs::msg::dds_::Twist_"), Priority::RealTime);
+    assert_eq!(priority("emergency_stop/std_msgs::msg::dds_::Bool_"), Priority::RealTime);
+    assert_eq!(priority("image_raw/sensor_msgs::msg::dds_::Image_"), Priority::DataLow);
+    let compressed = "image_raw/compressed/sensor_msgs::msg::dds_::CompressedImage_";
+    assert_eq!(priority(compressed), Priority::DataLow);
+    assert_eq!(priority("scan/sensor_msgs::msg::dds_::LaserScan_"), Priority::Data);
 }
 
 #[test]
@@ -263,7 +288,7 @@ fn carry(from: &Session, to: &Session, key: &str) {
 }
 
 /// A publication of many packets reaches the other session whole, as soon as the routes are known.
-fn carry_as(from: &Session, to: &Session, key: &str, reliability: Reliability) {
+fn carry_as(from: &Session, to: &Session, key: &str, reliability: Reliability) -> Sample {
     let subscriber = to.declare_subscriber(key.to_owned()).wait().unwrap();
     let publisher = from.declare_publisher(key.to_owned());
     let publisher = publisher.congestion_control(CongestionControl::Block).reliability(reliability);
@@ -279,6 +304,7 @@ fn carry_as(from: &Session, to: &Session, key: &str, reliability: Reliability) {
     let sample = subscriber.recv_timeout(PATIENCE).unwrap();
     let sample = sample.unwrap_or_else(|| panic!("{key} did not arrive within {PATIENCE:?}"));
     assert!(sample.payload().to_bytes() == payload, "{key} arrived damaged");
+    sample
 }
 
 /// Waits until these links stand, by protocol and priorities.
@@ -349,6 +375,16 @@ fn endpoints(config: &Config, side: &str, mode: &str) -> Vec<EndPoint> {
 fn load(name: &str) -> Config {
     let file = folder().join(name).with_extension("json5");
     Config::from_file(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
+}
+
+/// The rules for zenoh's `qos/network` that docs/ros2.md prints.
+fn rules_of_the_ros_page() -> Value {
+    let page = std::fs::read_to_string(folder().join("../docs/ros2.md")).unwrap();
+    let (_, section) = page.split_once("## Priorities by topic").unwrap();
+    let (_, block) = section.split_once("```json5\n").unwrap();
+    let (block, _) = block.split_once("```").unwrap();
+    let config = Config::from_json5(block).unwrap_or_else(|e| panic!("{block}: {e}"));
+    serde_json::from_str(&config.get_json("qos/network").unwrap()).unwrap()
 }
 
 /// The names of all files but the README.
