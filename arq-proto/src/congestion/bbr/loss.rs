@@ -171,15 +171,10 @@ impl LossModel {
         self.shares = VecDeque::from([share; WINDOWS / 2]);
     }
 
-    /// What the medium loses. Beyond the most that is excused ever less is: such a path is in trouble, whatever the
-    /// reason, and a policer would have its victims excused that it makes of our own excess.
-    fn base(&self) -> f64 {
+    /// What the medium loses, as far as that is known. Beyond the most that is excused ever less is: such a path is in
+    /// trouble, whatever the reason, and a policer would have its victims excused that it makes of our own excess.
+    pub(super) fn base(&self) -> f64 {
         self.median.min(2.0 * MAX_BASE - self.median).max(0.0)
-    }
-
-    /// What the medium loses, once something is known of it.
-    pub(super) fn known_base(&self) -> Option<f64> {
-        (!self.shares.is_empty()).then(|| self.base())
     }
 
     /// Bytes of a round that the path would have carried, had it not been for the base loss.

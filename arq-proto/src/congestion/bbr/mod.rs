@@ -478,9 +478,7 @@ impl Controller for Bbr {
         };
         // Start-up knows what was delivered, and means to double that, whatever is lost on the way.
         let delivered = match self.phase {
-            Phase::Startup { .. } => {
-                1.0 - self.loss.known_base().map_or(0.0, |base| base.min(MAX_COMPENSATED))
-            }
+            Phase::Startup { .. } => 1.0 - self.loss.base().min(MAX_COMPENSATED),
             _ => 1.0,
         };
         // One percent below, so that a queue that is there shrinks.
