@@ -23,9 +23,11 @@ const WINDOWS: usize = 8;
 /// The most that is excused.
 const MAX_BASE: f64 = 0.35;
 /// Loss above the base that is still called chance (BBRv3's threshold for all loss).
-const TOLERANCE: f64 = 0.02;
+pub(super) const TOLERANCE: f64 = 0.02;
 /// Fewer packets lost in a round are chance, whatever their share.
 const MIN_EXCESS_PACKETS: u64 = 3;
+/// Of fewer packets sent in a round no loss is inexcusable.
+const MIN_INEXCUSABLE: u64 = 30;
 /// Packets of each kind before probing and holding back are compared.
 const MIN_PROBED: f64 = 30.0;
 const MIN_HELD_BACK: f64 = 15.0;
@@ -197,7 +199,7 @@ impl LossModel {
     pub(super) fn is_inexcusable(round: &Round) -> bool {
         let sent = round.sent_packets();
         let limit = MAX_BASE + TOLERANCE + 2.0 * sigma(MAX_BASE, sent);
-        sent as f64 >= MIN_PROBED && round.lost_share() > limit
+        sent >= MIN_INEXCUSABLE && round.lost_share() > limit
     }
 
     /// Whether so many of `sent` packets lost are more than chance explains, whatever the base: as
@@ -237,6 +239,6 @@ impl LossModel {
 }
 
 /// The standard error of a share of so many packets.
-fn sigma(share: f64, packets: u64) -> f64 {
+pub(super) fn sigma(share: f64, packets: u64) -> f64 {
     (share * (1.0 - share) / packets.max(1) as f64).sqrt()
 }

@@ -11,7 +11,11 @@
 //! by sending less. But their queue stands, where jitter comes and goes; and a flow that joins makes
 //! the loss grow.
 
-use super::{rounds::Round, BACK_OFF};
+use super::{
+    loss::{sigma, TOLERANCE},
+    rounds::Round,
+    BACK_OFF,
+};
 
 /// Rounds that still show what was sent before a reduction.
 const ANSWERED_AFTER: u64 = 2;
@@ -21,9 +25,6 @@ const ROW_ROUNDS: u64 = 24;
 const MIN_PACKETS: u64 = 30;
 /// Reductions in a row that did not help.
 const FUTILE: u8 = 3;
-/// Growth of the loss that may be chance, and standard errors beyond it.
-const TOLERANCE: f64 = 0.02;
-const SIGMAS: f64 = 2.0;
 /// Where more rounds than this have a queue for each one that has none, the queue stands.
 const MAX_QUEUED_PER_CLEAR: u64 = 3;
 /// More is not the medium's on such evidence.
@@ -95,12 +96,12 @@ impl Reductions {
         None
     }
 
-    /// Whether the last one helped, after which this share is lost.
+    /// Counts whether the last one helped, after which this share is lost.
     fn judge(&mut self, share: f64) {
         // Had it been our own excess, this would be left of the loss; half way counts as help.
         let expected = (1.0 - (1.0 - self.share) / BACK_OFF).max(0.0);
-        let sigma = (self.share * (1.0 - self.share) / self.sent as f64).sqrt();
-        let same = (self.share + expected) / 2.0..self.share + TOLERANCE + SIGMAS * sigma;
+        let grown = self.share + TOLERANCE + 2.0 * sigma(self.share, self.sent);
+        let same = (self.share + expected) / 2.0..grown;
         if same.contains(&share) {
             self.futile = self.futile.saturating_add(1);
         } else {
