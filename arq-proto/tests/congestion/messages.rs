@@ -20,6 +20,7 @@ fn median_latency(path: Path, bytes: usize, interval: Duration, seed: u64) -> (D
     shared.join(config(CongestionConfig::Bbr), plan(publications(bytes, interval, COUNT)));
     shared.world.run_for(OF_START_UP * interval).unwrap();
     let lost_before = shared.client(0).connection().stats().packets_lost;
+    assert!(lost_before <= 80, "seed {seed}: {lost_before} packets lost in start-up");
     shared.world.run_for((COUNT as u32 - OF_START_UP) * interval + SECOND).unwrap();
     let lost = shared.client(0).connection().stats().packets_lost - lost_before;
     let lane = arq_sim::lane(5, arq_proto::Reliability::Reliable);

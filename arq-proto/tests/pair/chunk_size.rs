@@ -85,7 +85,7 @@ fn shorter_chunks_save_bytes_where_bits_are_flipped() {
     };
     let (fixed, tuned) = (sent(Some(1_430)), sent(None));
     println!("bytes sent per byte delivered: {fixed:.2} in chunks of 1,430, {tuned:.2} by itself");
-    assert!(tuned < 0.85 * fixed, "{tuned} against {fixed}");
+    assert!(tuned < 0.85 * fixed && tuned < 2.7, "{tuned} against {fixed}");
 }
 
 // ARQ-CHK-1

@@ -153,6 +153,8 @@ fn a_host_that_runs_for_a_fifth_of_the_time_still_repairs() {
     latencies.sort_unstable();
     let most = latencies[latencies.len() * 98 / 100];
     assert!(most <= SEC, "98 of 100 within {most:?}");
+    let worst = latencies[latencies.len() - 1];
+    assert!(worst <= 3 * SEC, "{worst:?}");
 }
 
 // ARQ-PTO-8
