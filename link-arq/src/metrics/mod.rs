@@ -52,10 +52,9 @@ pub fn serve(address: SocketAddr) -> io::Result<SocketAddr> {
         return Ok(*bound);
     }
     let listener = match TcpListener::bind(address) {
-        // One of ours has all addresses of the port, also those of the other IP version where the system does that.
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            let all = served.values().find(|bound| is_all_addresses(bound, address.port()));
-            return all.copied().ok_or(error);
+            let ours = served.values().find(|bound| covers(bound, &address));
+            return ours.copied().ok_or(error);
         }
         listener => listener?,
     };
@@ -72,8 +71,12 @@ pub fn serve(address: SocketAddr) -> io::Result<SocketAddr> {
     Ok(bound)
 }
 
-fn is_all_addresses(bound: &SocketAddr, port: u16) -> bool {
-    bound.ip().is_unspecified() && bound.port() == port
+/// Whether what is bound to all addresses is why `address` could not be bound beside it, and answers there: `[::]`
+/// answers IPv4, too, where the system makes it so.
+fn covers(bound: &SocketAddr, address: &SocketAddr) -> bool {
+    bound.ip().is_unspecified()
+        && bound.port() == address.port()
+        && (bound.is_ipv6() || address.is_ipv4())
 }
 
 /// Serves what `config` and the environment ask for. A locator that cannot have what it asks for is
@@ -175,5 +178,13 @@ mod tests {
             let here = SocketAddr::from((Ipv4Addr::LOCALHOST, everywhere.port()));
             assert_eq!(serve(here).unwrap(), everywhere);
         }
+    }
+
+    #[test]
+    fn what_is_served_at_ipv4_alone_is_not_served_at_ipv6() {
+        let theirs = TcpListener::bind("[::1]:0").unwrap();
+        let here = theirs.local_addr().unwrap();
+        serve(SocketAddr::from((Ipv4Addr::UNSPECIFIED, here.port()))).unwrap();
+        assert_eq!(serve(here).unwrap_err().kind(), io::ErrorKind::AddrInUse);
     }
 }
