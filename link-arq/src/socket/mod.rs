@@ -145,7 +145,7 @@ impl ReceiveBatch {
         Ok(())
     }
 
-    /// Adds one datagram by copying it; `false` when all buffers are used, or it is longer than UDP's can be.
+    /// Adds one datagram by copying it; `false` when all buffers are used, or it is longer than one.
     pub fn push(&mut self, from: SocketAddr, to: IpAddr, datagram: &[u8]) -> bool {
         let buffer = self.bytes.chunks_mut(BUFFER_BYTES).nth(self.filled);
         let Some(room) = buffer.and_then(|buffer| buffer.get_mut(..datagram.len())) else {
@@ -188,5 +188,15 @@ mod tests {
             .unwrap();
         let got: Vec<_> = batch.datagrams().map(|received| received.datagram).collect();
         assert_eq!(got, [&b"aa"[..], b"bb", b"c", b"d"]);
+    }
+
+    #[test]
+    fn a_datagram_that_no_buffer_holds_is_refused() {
+        let mut batch = ReceiveBatch::default();
+        let from: SocketAddr = "127.0.0.1:7".parse().unwrap();
+        assert!(!batch.push(from, from.ip(), &[0; BUFFER_BYTES + 1]));
+        assert!((0..quinn_udp::BATCH_SIZE).all(|_| batch.push(from, from.ip(), b"a")));
+        assert!(!batch.push(from, from.ip(), b"a"), "all are used");
+        assert_eq!(batch.datagrams().count(), quinn_udp::BATCH_SIZE);
     }
 }
