@@ -93,5 +93,7 @@ pub use event::Event;
 pub use recv::WORTH_RECYCLING_BYTES;
 pub use stats::{EndpointStats, LaneStats, Stats};
 pub use timer::TimerKind;
-pub use units::{ConnectionId, LaneId, MessageSeq, PacketNumber, Probability, Reliability};
+pub use units::{
+    ConnectionId, LaneId, LaneSet, MessageSeq, PacketNumber, Probability, Reliability,
+};
 pub use wire::{BASE_MTU, MAX_MESSAGE_BYTES, VERSION};

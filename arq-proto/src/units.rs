@@ -2,7 +2,10 @@
 
 //! Numbers that must not be mixed up, each with its own type.
 
-use std::fmt;
+use std::{
+    fmt,
+    ops::{BitAnd, Sub},
+};
 
 /// The number of a packet, counted per connection and direction. Never reused: a chunk that is
 /// sent again travels under a new number (RFC 9000 §12.3), so every RTT sample is clean and the
@@ -134,6 +137,77 @@ impl fmt::Debug for LaneId {
     }
 }
 
+/// A set of lanes. `&` is what two have in common, `-` what the first has alone.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct LaneSet(u16);
+
+impl LaneSet {
+    /// Whether no lane is in it.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether `lane` is in it.
+    #[must_use]
+    pub const fn contains(self, lane: LaneId) -> bool {
+        self.0 & Self::of(lane).0 != 0
+    }
+
+    /// Adds `lane`.
+    pub fn insert(&mut self, lane: LaneId) {
+        self.0 |= Self::of(lane).0;
+    }
+
+    /// Takes `lane` out.
+    pub fn remove(&mut self, lane: LaneId) {
+        self.0 &= !Self::of(lane).0;
+    }
+
+    /// Its lanes, the most urgent first.
+    pub fn iter(self) -> impl Iterator<Item = LaneId> {
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let first = left.trailing_zeros();
+            left &= left.wrapping_sub(1);
+            // Of nothing, sixteen zeros trail.
+            (first < u16::BITS).then_some(LaneId(first as u8))
+        })
+    }
+
+    const fn of(lane: LaneId) -> Self {
+        Self(1 << lane.0)
+    }
+}
+
+impl BitAnd for LaneSet {
+    type Output = Self;
+
+    fn bitand(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+}
+
+impl Sub for LaneSet {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
+impl FromIterator<LaneId> for LaneSet {
+    fn from_iter<I: IntoIterator<Item = LaneId>>(lanes: I) -> Self {
+        lanes.into_iter().fold(Self::default(), |set, lane| Self(set.0 | Self::of(lane).0))
+    }
+}
+
+impl fmt::Debug for LaneSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
 /// The number of a message within its lane, counted from 0 without gaps.
 pub type MessageSeq = u64;
 
@@ -186,6 +260,24 @@ mod tests {
         for lane in LaneId::all() {
             assert_eq!(LaneId::new(lane.priority(), lane.reliability()), Some(lane));
         }
+    }
+
+    #[test]
+    fn a_set_has_the_lanes_that_were_put_in_and_tells_them_by_urgency() {
+        let mut set: LaneSet = LaneId::all().rev().collect();
+        assert!(set.iter().eq(LaneId::all()));
+        let (reliable, best_effort): (Vec<_>, Vec<_>) =
+            LaneId::all().partition(|lane| lane.reliability() == Reliability::Reliable);
+        best_effort.iter().for_each(|lane| set.remove(*lane));
+        assert!(set.iter().eq(reliable.iter().copied()));
+        assert!(LaneId::all().all(|lane| set.contains(lane) == reliable.contains(&lane)));
+        let urgent: LaneSet = LaneId::all().take(3).collect();
+        assert!((set & urgent).iter().eq([reliable[0], reliable[1]]));
+        assert!((urgent - set).iter().eq([best_effort[0]]));
+        reliable.iter().for_each(|lane| set.remove(*lane));
+        assert!(set.is_empty() && set.iter().next().is_none());
+        set.insert(best_effort[7]);
+        assert_eq!(format!("{set:?}"), "{be7}");
     }
 
     proptest! {

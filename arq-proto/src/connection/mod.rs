@@ -42,7 +42,7 @@ use crate::{
     },
     stats::Stats,
     timer::{TimerKind, Timers},
-    units::{ConnectionId, LaneId, PacketNumber, Reliability},
+    units::{ConnectionId, LaneId, LaneSet, PacketNumber, Reliability},
     wire::{params::Params, MAX_MESSAGE_BYTES},
 };
 use close::Closing;
@@ -102,8 +102,8 @@ pub struct Connection {
     skip_distance: u64,
 
     send_lanes: Vec<SendLane>,
-    /// Lanes that may have a chunk to send, one bit each.
-    pending_lanes: u16,
+    /// Lanes that may have a chunk to send.
+    pending_lanes: LaneSet,
     scheduler: Scheduler,
     riders: Riders,
     /// Credit for all reliable lanes that the peer granted, what of it is used, and what of that was for messages that
@@ -173,7 +173,7 @@ impl Connection {
             peer_takes_repair: false,
             next_skip: PacketNumber(next_skip),
             skip_distance: FIRST_SKIP_DISTANCE,
-            pending_lanes: 0,
+            pending_lanes: LaneSet::default(),
             scheduler: Scheduler::default(),
             riders: Riders::default(),
             credit: 0,
@@ -243,7 +243,7 @@ impl Connection {
         if !self.send_lanes[lane.index()].push(now, message) {
             return Err(SendError::Blocked);
         }
-        self.pending_lanes |= 1 << lane.index();
+        self.pending_lanes.insert(lane);
         self.counters.lanes[lane.index()].messages_sent += 1;
         Ok(())
     }

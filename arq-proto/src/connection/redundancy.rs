@@ -80,7 +80,7 @@ impl Connection {
             return;
         }
         let channel = self.recovery.channel();
-        if !policy::may_bundle(channel) || self.waiting_lanes() != 0 {
+        if !policy::may_bundle(channel) || !self.waiting_lanes().is_empty() {
             return;
         }
         // Small packets stay small: what drops long ones must not take the new message.

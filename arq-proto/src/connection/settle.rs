@@ -9,6 +9,7 @@ use crate::{
     recovery::{confidence::Confidence, time_out::PACKETS_PER_TIME_OUT},
     send::{lane::SendLane, message::Silence},
     sent::Content,
+    units::LaneSet,
 };
 
 impl Connection {
@@ -26,12 +27,12 @@ impl Connection {
                 Content::MaxData | Content::MaxLaneData(_) => {}
             }
         }
-        let mut damaged = 0_u16;
+        let mut damaged = LaneSet::default();
         for content in outcome.lost.drain(..) {
             match content {
                 Content::Symbol { lane, seq, cut, symbol } => {
                     self.send_lanes[lane.index()].on_lost(seq, cut, symbol);
-                    damaged |= 1 << lane.index();
+                    damaged.insert(lane);
                 }
                 Content::MaxData => self.granted.on_lost(),
                 Content::MaxLaneData(lane) => self.lane_granted[lane.index()].on_lost(),
@@ -48,18 +49,16 @@ impl Connection {
         self.finish_if_flushed(now);
     }
 
-    /// Repairs the lanes whose bit is set. `by_time_out`: no acknowledgement has told what is missing.
-    fn repair(&mut self, mut damaged: u16, by_time_out: bool) {
+    /// Repairs these lanes. `by_time_out`: no acknowledgement has told what is missing.
+    fn repair(&mut self, damaged: LaneSet, by_time_out: bool) {
         let mut confidence = Confidence::new(self.recovery.loss.upper());
         if by_time_out {
             confidence = confidence
                 .after_time_out(self.acks.loss.upper(), self.recovery.channel().is_bursty());
         }
-        while damaged != 0 {
-            let lane = damaged.trailing_zeros();
-            damaged &= damaged - 1;
-            if self.send_lanes[lane as usize].repair(confidence, self.peer_takes_repair) {
-                self.pending_lanes |= 1 << lane;
+        for lane in damaged.iter() {
+            if self.send_lanes[lane.index()].repair(confidence, self.peer_takes_repair) {
+                self.pending_lanes.insert(lane);
             }
         }
     }
@@ -81,7 +80,7 @@ impl Connection {
             }
             let symbols = self.send_lanes[lane.index()].doubt(seq, confidence, left);
             if symbols > 0 {
-                self.pending_lanes |= 1 << lane.index();
+                self.pending_lanes.insert(lane);
                 left -= symbols;
             }
         }

@@ -18,7 +18,7 @@ use crate::{
     },
     sent::{Content, Contents},
     timer::TimerKind,
-    units::{LaneId, MessageSeq, PacketNumber},
+    units::{LaneId, LaneSet, MessageSeq, PacketNumber},
     wire::{
         frame::Frame,
         packet::DataHeader,
@@ -183,7 +183,7 @@ impl Connection {
     /// Whether window and pacer let chunks leave now. Sets the pacing timer.
     fn may_send_chunks(&mut self, now: Instant) -> bool {
         self.timers.set(TimerKind::Pacing, None);
-        if self.waiting_lanes() == 0 {
+        if self.waiting_lanes().is_empty() {
             self.recovery.rest();
             return false;
         }
@@ -232,15 +232,15 @@ impl Connection {
     /// Chunks and repair symbols, until the packet is full.
     fn offer_symbols(&mut self, now: Instant, out: &mut Vec<u8>, draft: &mut Draft) {
         // Where to go on in each lane, and the lanes whose rest is for the next packet.
-        let (mut from, mut done) = ([0; LaneId::COUNT], 0);
+        let (mut from, mut done) = ([0; LaneId::COUNT], LaneSet::default());
         loop {
-            let waiting = self.waiting_lanes() & !done;
+            let waiting = self.waiting_lanes() - done;
             let Some(id) = self.scheduler.pick(waiting) else { return };
             let (credit, start) = (self.connection_credit(), from[id.index()]);
             let limits = self.chunk_limits_of_next(id, start, credit);
             let lane = &mut self.send_lanes[id.index()];
             let Some(next) = lane.next_symbol(start, limits, credit) else {
-                done |= 1 << id.index();
+                done.insert(id);
                 continue;
             };
             let SymbolRef { seq, cut, symbol, .. } = next;
@@ -322,7 +322,7 @@ impl Connection {
     pub(super) fn finish_packet(&mut self, now: Instant, out: &mut Vec<u8>, draft: Draft) -> usize {
         let bytes = out.len() + TAG_BYTES - draft.start;
         let probe = self.recovery.probe_due;
-        let more = self.waiting_lanes() != 0;
+        let more = !self.waiting_lanes().is_empty();
         self.recovery.app_limited = !more;
         let number = self.recovery.next_number();
         // A datagram is at most 64 KiB.
@@ -388,22 +388,19 @@ impl Connection {
         self.credit.min(self.credit_settled + own).saturating_sub(self.credit_used)
     }
 
-    /// The lanes that have a chunk which credit allows, one bit each; the most urgent first.
-    pub(super) fn waiting_lanes(&mut self) -> u16 {
+    /// The lanes that have a chunk which credit allows.
+    pub(super) fn waiting_lanes(&mut self) -> LaneSet {
         let mut credit = self.connection_credit();
-        let mut waiting = 0;
-        let mut candidates = self.pending_lanes;
-        while candidates != 0 {
-            let index = candidates.trailing_zeros() as usize;
-            candidates &= candidates - 1;
-            match self.send_lanes[index].readiness(credit) {
-                Readiness::Ready => waiting |= 1 << index,
+        let mut waiting = LaneSet::default();
+        for lane in self.pending_lanes.iter() {
+            match self.send_lanes[lane.index()].readiness(credit) {
+                Readiness::Ready => waiting.insert(lane),
                 Readiness::NoCredit => {}
                 // What the peer grants next is for this lane: shorter messages of less urgent ones would take it all.
                 // Unless nothing is under way that it could be granted for.
                 Readiness::NoConnectionCredit if self.awaits_delivery() => credit = 0,
                 Readiness::NoConnectionCredit => {}
-                Readiness::Nothing => self.pending_lanes &= !(1 << index),
+                Readiness::Nothing => self.pending_lanes.remove(lane),
             }
         }
         waiting

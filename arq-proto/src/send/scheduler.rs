@@ -2,7 +2,7 @@
 
 //! Which lane goes next: strict priority, but nobody starves.
 
-use crate::units::LaneId;
+use crate::units::{LaneId, LaneSet};
 
 /// A lane that has something to send is passed over by at most so many chunks in a row of more urgent
 /// ones: about 1.5 % of the chunks are the price of a bound.
@@ -15,22 +15,20 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// Chooses among the lanes whose bit is set in `waiting`.
-    pub(crate) fn pick(&self, waiting: u16) -> Option<LaneId> {
-        let starved = LaneId::all().find(|lane| {
-            waiting >> lane.index() & 1 == 1 && self.passed_over[lane.index()] >= STARVATION_BOUND
-        });
-        starved.or_else(|| LaneId::all().find(|lane| waiting >> lane.index() & 1 == 1))
+    /// Chooses among the lanes that are `waiting`.
+    pub(crate) fn pick(&self, waiting: LaneSet) -> Option<LaneId> {
+        let is_starved = |lane: &LaneId| self.passed_over[lane.index()] >= STARVATION_BOUND;
+        waiting.iter().find(is_starved).or_else(|| waiting.iter().next())
     }
 
     /// A chunk of `served` was sent while the lanes in `waiting` could have sent something; those in `pending` had
     /// something, if without credit.
-    pub(crate) fn on_sent(&mut self, served: LaneId, waiting: u16, pending: u16) {
+    pub(crate) fn on_sent(&mut self, served: LaneId, waiting: LaneSet, pending: LaneSet) {
         for lane in LaneId::all() {
             let count = &mut self.passed_over[lane.index()];
-            if lane == served || pending >> lane.index() & 1 == 0 {
+            if lane == served || !pending.contains(lane) {
                 *count = 0;
-            } else if waiting >> lane.index() & 1 == 1 {
+            } else if waiting.contains(lane) {
                 *count += 1;
             }
         }
@@ -45,7 +43,7 @@ mod tests {
     #[test]
     fn urgent_lanes_go_first_and_none_waits_for_ever() {
         let mut scheduler = Scheduler::default();
-        let waiting = 0b1000_0000_0010_0001;
+        let waiting = LaneId::all().filter(|lane| [0, 5, 15].contains(&lane.index())).collect();
         let mut served = [0_u32; LaneId::COUNT];
         for _ in 0..10_000 {
             let lane = scheduler.pick(waiting).unwrap();
@@ -55,6 +53,6 @@ mod tests {
         assert!(served[0] > 9_600, "{served:?}");
         assert!(served[5] >= 150 && served[15] >= 150, "{served:?}");
         assert_eq!(served.iter().sum::<u32>(), 10_000);
-        assert_eq!(scheduler.pick(0), None);
+        assert_eq!(scheduler.pick(LaneSet::default()), None);
     }
 }
