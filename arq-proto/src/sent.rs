@@ -42,8 +42,9 @@ pub(crate) enum Fate {
     Acked,
     /// Declared lost at this time, and why; may still turn out to have arrived.
     Lost(Instant, LossCause),
-    /// Carries nothing that the peer must acknowledge.
-    NotEliciting,
+    /// Sent, and not counted: it asks for no acknowledgement, or its loss would say nothing about the path
+    /// (RFC 9002 §2; probes of size and of another path).
+    NeverInFlight,
     /// Never sent: an acknowledgement of it is made up.
     Skipped,
 }
@@ -207,7 +208,7 @@ impl SentLedger {
                 Fate::Acked | Fate::Skipped => true,
                 // What lies below the floor is dropped on arrival: an acknowledgement that was
                 // overtaken should not be.
-                Fate::NotEliciting => {
+                Fate::NeverInFlight => {
                     let many = self.open_packets() > MAX_REMEMBERED;
                     many || settled_before.is_some_and(|limit| packet.sent_at < limit)
                 }
@@ -222,7 +223,7 @@ impl SentLedger {
             match fate {
                 Fate::Acked => on_settled(self.floor, bytes, false),
                 Fate::Lost(..) => on_settled(self.floor, bytes, true),
-                Fate::InFlight | Fate::NotEliciting | Fate::Skipped => {}
+                Fate::InFlight | Fate::NeverInFlight | Fate::Skipped => {}
             }
             self.floor += 1;
         }
@@ -303,19 +304,19 @@ mod tests {
             ledger.prune(t0, None, |_, _, _| ());
         };
         push(&mut ledger, 1, Fate::InFlight);
-        push(&mut ledger, MAX_OPEN + OPEN_FLIGHTS - 1, Fate::NotEliciting);
+        push(&mut ledger, MAX_OPEN + OPEN_FLIGHTS - 1, Fate::NeverInFlight);
         assert!(!ledger.is_crowded());
-        push(&mut ledger, 1, Fate::NotEliciting);
+        push(&mut ledger, 1, Fate::NeverInFlight);
         assert!(ledger.is_crowded());
         assert_eq!(ledger.floor(), PacketNumber(0), "not past what is in flight");
         ledger.set_fate(0, Fate::Lost(t0, LossCause::Timeout));
-        push(&mut ledger, 0, Fate::NotEliciting);
+        push(&mut ledger, 0, Fate::NeverInFlight);
         assert!(!ledger.is_crowded() && ledger.packets.len() as u64 <= MAX_REMEMBERED);
         // Behind a large flight there is room for as many packets as leave while it is repaired.
         let mut ledger = SentLedger::default();
         push(&mut ledger, 20_000, Fate::InFlight);
         (1..20_000).for_each(|number| assert!(ledger.set_fate(number, Fate::Acked).is_some()));
-        push(&mut ledger, 60_000, Fate::NotEliciting);
+        push(&mut ledger, 60_000, Fate::NeverInFlight);
         assert!(!ledger.is_crowded());
     }
 
@@ -326,7 +327,7 @@ mod tests {
         let t0 = Instant::now();
         let mut ledger = SentLedger::default();
         for fate in
-            [Fate::InFlight, Fate::Skipped, Fate::InFlight, Fate::NotEliciting, Fate::InFlight]
+            [Fate::InFlight, Fate::Skipped, Fate::InFlight, Fate::NeverInFlight, Fate::InFlight]
         {
             ledger.push(packet(t0, fate));
         }

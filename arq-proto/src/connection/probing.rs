@@ -59,7 +59,7 @@ impl Connection {
         draft.put(out, &Frame::Ping, None);
         draft.pad(out);
         DataHeader::set_ack_now(&mut out[start..]);
-        draft.eliciting = false;
+        draft.in_flight = false;
         let number = self.recovery.next_number();
         self.finish_packet(now, out, draft);
         self.path_mtu.on_probe_sent(number, size, now + 2 * self.recovery.pto_base());

@@ -59,7 +59,8 @@ pub(super) struct Draft {
     /// Where the tag must start at the latest.
     pub(super) end: usize,
     contents: Contents,
-    pub(super) eliciting: bool,
+    /// Whether it counts as in flight: it elicits an acknowledgement whose absence says something about the path.
+    pub(super) in_flight: bool,
 }
 
 impl Draft {
@@ -81,7 +82,7 @@ impl Draft {
 
     pub(super) fn put(&mut self, out: &mut Vec<u8>, frame: &Frame<'_>, content: Option<Content>) {
         frame.encode(out);
-        self.eliciting |= frame.is_ack_eliciting();
+        self.in_flight |= frame.is_ack_eliciting();
         self.contents.extend(content);
     }
 
@@ -161,13 +162,13 @@ impl Connection {
         if may_send_chunks {
             self.offer_symbols(now, out, &mut draft);
         }
-        let has_symbols = draft.eliciting;
+        let has_symbols = draft.in_flight;
         self.offer_control(out, &mut draft);
         let acked = draft.room(out) > 0 && self.offer_ack(now, out, &draft);
         if has_symbols {
             self.offer_riders(now, out, &mut draft);
         }
-        if self.recovery.probe_due && !draft.eliciting && draft.room(out) > 0 {
+        if self.recovery.probe_due && !draft.in_flight && draft.room(out) > 0 {
             draft.put(out, &Frame::Ping, None);
         }
         if draft.frames == out.len() {
@@ -226,7 +227,7 @@ impl Connection {
         }
         .encode(out);
         let end = start + limit.saturating_sub(TAG_BYTES);
-        Some(Draft { start, frames: out.len(), end, contents: Contents::new(), eliciting: false })
+        Some(Draft { start, frames: out.len(), end, contents: Contents::new(), in_flight: false })
     }
 
     /// Chunks and repair symbols, until the packet is full.
@@ -308,7 +309,7 @@ impl Connection {
         }
         if self.ping_due && draft.room(out) > 0 {
             self.ping_due = false;
-            if !draft.eliciting {
+            if !draft.in_flight {
                 draft.put(out, &Frame::Ping, None);
             }
         }
@@ -326,10 +327,10 @@ impl Connection {
         self.recovery.app_limited = !more;
         let number = self.recovery.next_number();
         // A datagram is at most 64 KiB.
-        self.recovery.on_sent(now, bytes as u32, draft.eliciting, draft.contents);
+        self.recovery.on_sent(now, bytes as u32, draft.in_flight, draft.contents);
         // The end of a flight: nobody else would make the peer answer soon.
         let last = !more || !self.recovery.window_allows(self.path_mtu.size().into());
-        if draft.eliciting && (probe || last) {
+        if draft.in_flight && (probe || last) {
             DataHeader::set_ack_now(&mut out[draft.start..]);
             // What waits for the window leaves as soon as something is heard. Flights of repairs alone have no
             // timer: each would start the next, and put the probe off for ever.
@@ -357,7 +358,7 @@ impl Connection {
         let mut draft = self.start_packet(now, out, BASE_MTU.into())?;
         draft.put(out, &frame, None);
         // Its loss says nothing about the path in use, and it has a timer of its own.
-        draft.eliciting = false;
+        draft.in_flight = false;
         let size = self.finish_packet(now, out, draft);
         Some(Transmit { destination, size, segment_size: size })
     }

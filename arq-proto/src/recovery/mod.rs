@@ -63,7 +63,7 @@ pub(crate) struct Recovery {
     detector: LossDetector,
     pub(crate) loss: LossEstimator,
     pub(crate) controller: Box<dyn Controller>,
-    /// Lets out what the controller counts: what elicits an acknowledgement.
+    /// Lets out what the controller counts: what is in flight.
     pacer: Pacer,
     /// Keeps all that leaves to the largest rate, if one is set.
     cap: Option<Pacer>,
@@ -75,7 +75,8 @@ pub(crate) struct Recovery {
     /// them says nothing about this path.
     path_from: PacketNumber,
     loss_deadline: Option<Instant>,
-    newest_eliciting: Option<Instant>,
+    /// When the peer was last asked: the newest packet in flight left, or a time-out found nothing to send.
+    asked_at: Option<Instant>,
     /// The last packets of flights, of which and of nothing later is heard yet, and when they left.
     tails: VecDeque<(PacketNumber, Instant)>,
     /// Nothing counts as silence before then: this host slept since the last acknowledgement.
@@ -117,7 +118,7 @@ impl Recovery {
             largest_acked: None,
             path_from: PacketNumber(0),
             loss_deadline: None,
-            newest_eliciting: None,
+            asked_at: None,
             tails: VecDeque::new(),
             acked_at: None,
             listen_until: None,
@@ -224,17 +225,17 @@ impl Recovery {
         &mut self,
         now: Instant,
         bytes: u32,
-        eliciting: bool,
+        in_flight: bool,
         contents: Contents,
     ) {
         let number = self.next_number();
         let bytes_sent = u64::from(bytes);
-        self.cap.iter_mut().for_each(|cap| match eliciting {
+        self.cap.iter_mut().for_each(|cap| match in_flight {
             true => cap.on_sent(bytes_sent),
             false => cap.owe(bytes_sent),
         });
         let app_limited = self.app_limited || self.is_capped();
-        if eliciting {
+        if in_flight {
             // Acknowledgements are not paced (RFC 9002 §7.7), and nobody tells of their delivery: were they paid for, a
             // controller would measure what they left over, and take that for the path's rate.
             self.pacer.on_sent(bytes_sent);
@@ -242,14 +243,14 @@ impl Recovery {
                 self.listen_until = None;
             }
             self.controller.on_sent(&SentSample { now, number, bytes: bytes_sent, app_limited });
-            self.newest_eliciting = Some(now);
+            self.asked_at = Some(now);
             self.probe_due = false;
             self.probe_budget = self.probe_budget.map(|budget| budget.saturating_sub(1));
         }
         self.ledger.push(SentPacket {
             sent_at: now,
             bytes,
-            fate: if eliciting { Fate::InFlight } else { Fate::NotEliciting },
+            fate: if in_flight { Fate::InFlight } else { Fate::NeverInFlight },
             app_limited,
             contents,
         });
@@ -273,7 +274,7 @@ impl Recovery {
         // Something may have been sent meanwhile, by whoever had a processor.
         let later = |at: Instant| (at + asleep).min(now);
         self.acked_at = self.acked_at.map(later);
-        self.newest_eliciting = self.newest_eliciting.map(later);
+        self.asked_at = self.asked_at.map(later);
         self.tails.iter_mut().for_each(|(_, at)| *at = later(*at));
         // The peer may live on the same starved machine: it gets that time, too, but once.
         let wait = asleep.min(self.pto_base());
@@ -364,7 +365,7 @@ impl Recovery {
     ) {
         let Some(before) = self.ledger.get(number).map(|packet| packet.fate) else { return };
         match before {
-            Fate::Acked | Fate::NotEliciting | Fate::Skipped => return,
+            Fate::Acked | Fate::NeverInFlight | Fate::Skipped => return,
             Fate::InFlight | Fate::Lost(..) => {}
         }
         self.ledger.set_fate(number, Fate::Acked);

@@ -27,8 +27,8 @@ fn with_nothing_in_flight_a_packet_may_leave_although_all_probes_are_spent() {
     #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
     let t0 = Instant::now();
     let mut recovery = Recovery::new(&Config::default(), 1_200, t0);
-    let send = |recovery: &mut Recovery, eliciting| {
-        recovery.on_sent(t0, 1_000, eliciting, Contents::new());
+    let send = |recovery: &mut Recovery, in_flight| {
+        recovery.on_sent(t0, 1_000, in_flight, Contents::new());
     };
     send(&mut recovery, true);
     recovery.on_pto(t0 + 200 * MS, Probability::from_ppm(0), false, &mut Outcome::default());

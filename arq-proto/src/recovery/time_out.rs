@@ -45,14 +45,14 @@ impl Recovery {
         if self.ledger.in_flight_packets() == 0 {
             return None;
         }
-        let sent_at = self.newest_eliciting?;
+        let asked_at = self.asked_at?;
         let flat = pto::flat_count(self.loss.upper(), reverse);
-        let silence = sent_at.saturating_duration_since(self.heard_at);
+        let silence = asked_at.saturating_duration_since(self.heard_at);
         let interval = pto::interval(self.pto_base(), self.pto_count, flat, silence);
         // Once something has been silent, an answer is waited for: until then only a few packets may leave.
         let nobody_waits = self.pto_count == 0 && self.ledger.only_asks() && !self.is_full();
         let patience = if nobody_waits { pto::PATIENCE } else { Duration::ZERO };
-        Some(sent_at + interval.max(patience)).max(self.listen_until)
+        Some(asked_at + interval.max(patience)).max(self.listen_until)
     }
 
     /// The probe time-out without back-off.
@@ -82,7 +82,7 @@ impl Recovery {
             self.pto_count += 1;
             self.probe_due = true;
             // The next one is due a time-out after this, not after what it asks about.
-            self.newest_eliciting = Some(now);
+            self.asked_at = Some(now);
             let in_flight = self.ledger.in_flight();
             out.doubtful.extend(in_flight.flat_map(|(_, packet)| packet.contents.iter().copied()));
             return;
