@@ -70,6 +70,7 @@ mod event;
 #[doc(hidden)]
 pub mod fec;
 mod flow;
+mod mask;
 mod pacing;
 mod path_mtu;
 #[doc(hidden)]

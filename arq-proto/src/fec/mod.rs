@@ -20,7 +20,10 @@ pub(crate) mod policy;
 
 use kernel::mul_add;
 
-use crate::{send::message::lowest_bits, wire::MAX_CHUNKS};
+use crate::{
+    mask::{bits, lowest_bits},
+    wire::MAX_CHUNKS,
+};
 
 /// Repair symbols of a message: indices `0..128`.
 pub const MAX_REPAIR_SYMBOLS: usize = 128;
@@ -99,16 +102,6 @@ fn scale(row: &mut [u8], factor: u8, scratch: &mut Vec<u8>) {
     scratch.clear();
     scratch.extend_from_slice(row);
     mul_add(row, scratch, factor ^ 1);
-}
-
-/// The numbers of the bits that are set.
-pub(crate) fn bits(mut mask: u128) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let bit = mask.trailing_zeros() as usize;
-        let more = mask != 0;
-        mask &= mask.wrapping_sub(1);
-        more.then_some(bit)
-    })
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use crate::{
     error::Violation,
     fec,
-    send::message::{covered, lowest_bits},
+    mask::{bits, covered, lowest_bits},
     wire::frame::{ChunkFrame, RepairFrame, Shape},
 };
 
@@ -62,7 +62,7 @@ impl Reassembly {
         }
         let start = chunk.index * chunk.chunk_bytes;
         let mut new = false;
-        for index in fec::bits(covered(self.shape, chunk.shape(), 1 << chunk.index)) {
+        for index in bits(covered(self.shape, chunk.shape(), 1 << chunk.index)) {
             let first = index * self.shape.chunk_bytes;
             let last = self.shape.message_bytes.min(first + self.shape.chunk_bytes);
             new |= self.place(index, &chunk.data[first - start..last - start]);
@@ -147,7 +147,7 @@ impl Reassembly {
     /// The place of a chunk that has not arrived, in which nothing waits.
     fn free_place(&self) -> Option<usize> {
         let taken = self.held.iter().fold(self.arrived, |mask, held| mask | 1 << held.place);
-        fec::bits(lowest_bits(self.shape.chunk_count()) & !taken).next()
+        bits(lowest_bits(self.shape.chunk_count()) & !taken).next()
     }
 
     /// Moves the repair symbol that waits in the place of a chunk, if any, and clears the place.

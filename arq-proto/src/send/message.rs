@@ -7,11 +7,11 @@ mod recut;
 use std::time::Instant;
 
 use bytes::Bytes;
-pub(crate) use recut::covered;
 use smallvec::{smallvec, SmallVec};
 
 use crate::{
     fec::MAX_REPAIR_SYMBOLS,
+    mask::lowest_bits,
     recovery::confidence::Confidence,
     wire::{
         frame::{ChunkFrame, Shape},
@@ -511,15 +511,6 @@ fn chunk_bytes_for(len: usize, max: usize) -> usize {
     match len.div_ceil(max.max(least)) {
         1 => len,
         count => len.div_ceil(count).max(least),
-    }
-}
-
-/// A mask of the lowest `count` bits, `count <= 128`.
-pub(crate) const fn lowest_bits(count: usize) -> u128 {
-    if count >= 128 {
-        u128::MAX
-    } else {
-        (1 << count) - 1
     }
 }
 

@@ -8,8 +8,11 @@
 
 use smallvec::smallvec;
 
-use super::{chunk_bytes_for, lowest_bits, Message, Symbol};
-use crate::wire::{frame::Shape, MIN_CHUNK_BYTES};
+use super::{chunk_bytes_for, Message, Symbol};
+use crate::{
+    mask::{covered, lowest_bits},
+    wire::{frame::Shape, MIN_CHUNK_BYTES},
+};
 
 impl Message {
     /// Whether its chunks are longer than `most` bytes, and could be shorter.
@@ -60,18 +63,6 @@ impl Message {
         self.to_send &= !self.acked;
         self.stop_if_delivered();
     }
-}
-
-/// The chunks of `new` that lie within chunks of `old`, of which those in `there` are there.
-pub(crate) fn covered(new: Shape, old: Shape, there: u128) -> u128 {
-    let ends = |index: usize| (new.message_bytes).min((index + 1) * new.chunk_bytes);
-    (0..new.chunk_count())
-        .filter(|&index| {
-            let first = index * new.chunk_bytes / old.chunk_bytes;
-            let last = (ends(index) - 1) / old.chunk_bytes;
-            (first..=last).all(|chunk| there >> chunk & 1 == 1)
-        })
-        .fold(0, |mask, index| mask | 1 << index)
 }
 
 #[cfg(test)]
