@@ -32,6 +32,8 @@ use crate::{
 /// 16 kbit/s five packets of 1,200 bytes in 3 s, and behind a lane that is never empty one in 65, which take so
 /// long at 42 kbit/s.
 const ABANDON_AFTER: Duration = Duration::from_secs(15);
+/// Messages for which an empty queue keeps room.
+const KEPT_ROOM: usize = 64;
 
 /// What a packet brought of a message.
 #[derive(Debug, Clone, Copy)]
@@ -304,6 +306,8 @@ impl RecvLane {
         while self.waiting.front().is_some_and(|(first, _)| *first < self.next) {
             self.waiting.pop_front();
         }
+        give_back(&mut self.slots);
+        give_back(&mut self.waiting);
     }
 
     /// The peer has given up everything below `below`. Tells whether a message became readable.
@@ -355,6 +359,7 @@ impl RecvLane {
     /// The next message, and the credit that it gives back.
     pub(crate) fn pop(&mut self) -> Option<(Bytes, u64)> {
         let message = self.ready.pop_front()?;
+        give_back(&mut self.ready);
         let cost = message_cost(message.len());
         self.held -= cost;
         Some((message, if self.reliable { cost } else { 0 }))
@@ -377,6 +382,13 @@ impl RecvLane {
         } else {
             0
         }
+    }
+}
+
+/// Once all is read, what held thousands of tiny messages is memory for nothing, in each of sixteen lanes.
+fn give_back<T>(queue: &mut VecDeque<T>) {
+    if queue.is_empty() && queue.capacity() > KEPT_ROOM {
+        queue.shrink_to(KEPT_ROOM);
     }
 }
 

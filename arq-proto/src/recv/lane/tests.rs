@@ -77,6 +77,22 @@ fn a_reliable_lane_enforces_its_bounds() {
     );
 }
 
+#[test]
+fn a_lane_that_was_read_keeps_little_memory_of_a_burst_of_tiny_messages() {
+    for reliability in [Reliability::Reliable, Reliability::BestEffort] {
+        let (t0, mut lane) = (t0(), RecvLane::new(LaneId::new(3, reliability).unwrap(), 1 << 20));
+        lane.set_hold(1_000 * MS);
+        // All but the first, which they wait for.
+        for seq in 1..1_000 {
+            assert_eq!(on_chunk(&mut lane, t0, &whole(seq, b"x")), Ok(Received::Stored));
+        }
+        assert_eq!(on_chunk(&mut lane, t0, &whole(0, b"x")), Ok(Received::Readable));
+        assert_eq!(taken(&mut lane).len(), 1_000);
+        let kept = [lane.ready.capacity(), lane.slots.capacity(), lane.waiting.capacity()];
+        assert!(kept.iter().all(|&kept| kept <= 2 * KEPT_ROOM), "{kept:?}");
+    }
+}
+
 // ARQ-BEF-1, ARQ-BEF-4, ARQ-BEF-5
 #[test]
 fn best_effort_never_goes_back_and_prefers_the_new() {
