@@ -3,7 +3,10 @@
 //! From nothing to an association: one round trip, and no state at the server before the client has
 //! shown that it receives at its address (`docs/protocol.md` §2).
 
-use std::time::{Duration, Instant};
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
 
 use super::{Connection, Origin, State};
 use crate::{
@@ -76,7 +79,8 @@ impl Connection {
         connection
     }
 
-    pub(super) fn on_challenge(&mut self, now: Instant, challenge: Challenge) {
+    /// `to`: the local address that it was sent to.
+    pub(super) fn on_challenge(&mut self, now: Instant, challenge: Challenge, to: Option<IpAddr>) {
         let State::Hello(hello) = &self.state else {
             self.counters.datagrams_dropped += 1;
             return;
@@ -94,6 +98,7 @@ impl Connection {
         let cookie = CookieEcho { version: challenge.version, cookie: challenge.cookie, params };
         self.state = State::Open { cookie: Some(cookie) };
         self.remote_cid = challenge.scid;
+        self.local_ip = to;
         self.apply_params(challenge.params);
         self.heard_at = now;
         self.recovery.on_heard(now);

@@ -17,7 +17,7 @@ mod transmit;
 
 use std::{
     collections::VecDeque,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     time::{Duration, Instant},
 };
 
@@ -81,6 +81,7 @@ pub struct Connection {
     config: Config,
     state: State,
     remote: SocketAddr,
+    local_ip: Option<IpAddr>,
     path_probe: Option<PathProbe>,
     path_response: Option<(SocketAddr, u64)>,
     local_cid: ConnectionId,
@@ -165,6 +166,7 @@ impl Connection {
             config,
             state,
             remote,
+            local_ip: None,
             path_probe: None,
             path_response: None,
             local_cid,

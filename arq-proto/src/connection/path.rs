@@ -5,13 +5,13 @@
 //! nothing else.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     time::{Duration, Instant},
 };
 
 use rand_core::RngCore;
 
-use super::{transmit::PATH_PACKET_BYTES, Connection};
+use super::{receive::Datagram, transmit::PATH_PACKET_BYTES, Connection};
 use crate::{
     chunk_size::ChunkTuner, recovery::estimate::LossEstimator, timer::TimerKind,
     units::PacketNumber,
@@ -51,16 +51,25 @@ impl PathProbe {
 }
 
 impl Connection {
-    /// An authentic packet came from `from`. Only one that is newer than all before can mean that
+    /// The local address that the server's answer, or since then the peer's newest packet, was sent to, where the platform
+    /// tells: a server that is bound to several answers from there. `None` once
+    /// [`handle_local_ip_gone`](Self::handle_local_ip_gone) was called, until the next such packet.
+    #[must_use]
+    pub fn local_ip(&self) -> Option<IpAddr> {
+        self.local_ip
+    }
+
+    /// The system refused to send from [`local_ip`](Self::local_ip): this host does not have that address any more.
+    pub fn handle_local_ip_gone(&mut self) {
+        self.local_ip = None;
+    }
+
+    /// Where an authentic packet came from and went to. Only one that is newer than all before can mean that
     /// the peer has moved: an old one was merely delayed.
-    pub(super) fn note_path(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        number: PacketNumber,
-        bytes: usize,
-    ) {
+    pub(super) fn note_path(&mut self, now: Instant, received: Datagram<'_>, number: PacketNumber) {
+        let Datagram { from, to, bytes } = received;
         let newest = number >= self.acks.expected();
+        self.local_ip = to.filter(|_| newest).or(self.local_ip);
         if let Some(probe) = self.path_probe.as_mut().filter(|_| newest) {
             probe.has_newest = probe.address == from;
         }
@@ -68,7 +77,7 @@ impl Connection {
             return;
         }
         if let Some(probe) = self.path_probe.as_mut().filter(|probe| probe.address == from) {
-            probe.received_bytes += bytes as u64;
+            probe.received_bytes += bytes.len() as u64;
             // Asked in vain, and still sending from there: the answer may have been lost, or be under way.
             if newest && !self.timers.is_set(TimerKind::Path) {
                 probe.repeats = 0;
@@ -78,7 +87,7 @@ impl Connection {
             self.path_probe = Some(PathProbe {
                 address: from,
                 token: self.rng.next_u64(),
-                received_bytes: bytes as u64,
+                received_bytes: bytes.len() as u64,
                 sent_bytes: 0,
                 repeats: 0,
                 interval: self.recovery.pto_base(),

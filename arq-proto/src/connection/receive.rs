@@ -80,11 +80,11 @@ impl Connection {
         let Datagram { from, to, bytes: datagram } = received;
         let first = *datagram.first().ok_or(DecodeError::Truncated("packet.kind"))?;
         match PacketKind::of(first)? {
-            PacketKind::Challenge => self.on_challenge(now, Challenge::decode(datagram)?),
+            PacketKind::Challenge => self.on_challenge(now, Challenge::decode(datagram)?, to),
             PacketKind::Refuse => self.on_refuse(Refuse::decode(datagram)?),
             PacketKind::Reset => self.on_reset(Reset::decode(datagram)?),
             PacketKind::Data { .. } => {
-                self.on_data(now, from, datagram)?;
+                self.on_data(now, received)?;
                 if from == self.remote && to == Some(from.ip()) {
                     self.on_same_machine();
                 }
@@ -105,12 +105,8 @@ impl Connection {
         }
     }
 
-    fn on_data(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        datagram: &[u8],
-    ) -> Result<(), DecodeError> {
+    fn on_data(&mut self, now: Instant, received: Datagram<'_>) -> Result<(), DecodeError> {
+        let Datagram { from, bytes: datagram, .. } = received;
         if matches!(self.state, State::Hello(_)) {
             return Err(DecodeError::Invalid("packet.kind"));
         }
@@ -130,7 +126,7 @@ impl Connection {
         self.heard_at = now;
         self.recovery.on_heard(now);
         self.confirm();
-        self.note_path(now, from, number, datagram.len());
+        self.note_path(now, received, number);
         self.spare.on_packet(datagram.len());
         // Go-back-N acts on what a packet out of order says, but keeps and acknowledges nothing of
         // it.

@@ -2,14 +2,15 @@
 
 //! A peer whose packets are intact and whose frames are not what they should be.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use arq_proto::{
     wire::{
         cursor::put_varint,
         frame::{ChunkFrame, Frame, RepairFrame, Shape},
     },
-    Config, ConfigBuilder, ConnectionError, FecConfig, LaneId, Reliability, Scheme, Violation,
+    Config, ConfigBuilder, ConnectionError, Datagram, FecConfig, LaneId, Reliability, Scheme,
+    Violation,
 };
 use arq_sim::{
     harness::{FrameOp, Victim},
@@ -373,6 +374,31 @@ fn an_address_is_moved_to_by_the_right_answer_from_that_very_address_and_by_no_o
     let newer = newer.filter(|newer| *newer != token).expect("a token of its own");
     assert_eq!(says(None, other, &right).0, new);
     assert_eq!(says(None, other, &Frame::PathResponse(newer)).0, other);
+}
+
+// ARQ-PTH-6
+#[test]
+fn answers_leave_from_where_the_newest_authentic_packet_was_sent_to() {
+    let mut victim = Victim::new(Config::default());
+    let from = victim.peer();
+    let [first, second, third] = [1, 2, 3].map(|host| IpAddr::from([10, 0, 1, host]));
+    let mut packet =
+        || hostile::data_packet(victim.next_packet(0), 0, true, &encoded(&Frame::Ping));
+    let [delayed, next, last] = [packet(), packet(), packet()];
+    let mut damaged = last.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    let mut leaves_from = |to: IpAddr, packet: &[u8]| {
+        let (now, connection) = victim.parts();
+        connection.handle_datagrams(now, [Datagram { from, to: Some(to), bytes: packet }]);
+        connection.local_ip()
+    };
+    assert_eq!(leaves_from(first, &next), Some(first));
+    for (packet, why) in [(&delayed, "older"), (&damaged, "damaged"), (&next, "a replay")] {
+        assert_eq!(leaves_from(third, packet), Some(first), "{why}");
+    }
+    assert_eq!(leaves_from(second, &last), Some(second));
+    victim.parts().1.handle_local_ip_gone();
+    assert_eq!(victim.connection().local_ip(), None);
 }
 
 /// Wi-Fi, LTE, Wi-Fi within a round trip, and what was said over LTE comes last.

@@ -15,7 +15,7 @@ use arq_proto::{ConnectionError, LaneId, Stats, WORTH_RECYCLING_BYTES};
 use bytes::Bytes;
 use thiserror::Error;
 
-use super::{bit, outbox::CALLER_BATCHES, Inner, Phase, State};
+use super::{outbox::CALLER_BATCHES, Inner, Phase, State};
 use crate::driver::now;
 
 /// Messages kept for their memory until the next datagrams come.
@@ -153,8 +153,8 @@ impl ArqConnection {
     /// that are read is read, for the idle time-out at most.
     pub async fn consumed_beside(&self, lane: LaneId) {
         // Who waits beside another lane waits for this one no more.
-        self.0.with_core(|state, _| state.lanes_read &= !bit(lane));
-        let consumed = self.progress(|state| state.readable & state.lanes_read == 0);
+        self.0.with_core(|state, _| state.lanes_read.remove(lane));
+        let consumed = self.progress(|state| (state.readable & state.lanes_read).is_empty());
         let _ = tokio::time::timeout(self.0.idle_timeout, consumed).await;
     }
 
@@ -220,7 +220,7 @@ impl ArqConnection {
     /// The local address that the peer sends to, as far as the platform tells.
     #[must_use]
     pub fn local(&self) -> SocketAddr {
-        let ip = self.0.state.lock().local_ip.unwrap_or_else(|| self.0.bound.ip());
+        let ip = self.0.state.lock().core.local_ip().unwrap_or_else(|| self.0.bound.ip());
         SocketAddr::new(ip, self.0.bound.port())
     }
 }
@@ -284,12 +284,12 @@ impl Inner {
     ) -> Poll<Result<Bytes, ConnectionError>> {
         let mut made_room = false;
         let received = self.with_core(|state, now| {
-            state.lanes_read |= bit(lane);
+            state.lanes_read.insert(lane);
             if let Some(message) = state.core.recv(now, lane) {
                 made_room = state.core.has_credit_to_grant();
                 return Poll::Ready(Ok(message));
             }
-            state.readable &= !bit(lane);
+            state.readable.remove(lane);
             if let Phase::Closed(reason) = &state.phase {
                 return Poll::Ready(Err(reason.clone()));
             }

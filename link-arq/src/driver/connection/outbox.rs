@@ -142,7 +142,7 @@ impl Inner {
         let fit = MAX_OFFLOAD_BYTES / usize::from(state.core.path_mtu());
         let max_segments = endpoint.socket.max_segments().min(fit.max(1));
         if let Some(transmit) = state.core.poll_transmit(now(), buffer, max_segments) {
-            let source = state.local_ip.filter(|_| self.keeps_source);
+            let source = state.core.local_ip().filter(|_| self.keeps_source);
             return Some((transmit, source));
         }
         state.outbox = Outbox::Idle;
@@ -169,7 +169,7 @@ impl State {
     fn on_refused_send(&mut self, error: io::Error) {
         if is_refused_source(&error) {
             // The address is gone: until the peer asks another, the routing table chooses among those that are left.
-            self.local_ip = None;
+            self.core.handle_local_ip_gone();
         }
         // Who cannot open a connection hears of it; an open one repairs what is lost.
         if matches!(self.phase, Phase::Opening) {
