@@ -81,7 +81,8 @@ impl Connection {
     }
 
     pub(super) fn violate(&mut self, now: Instant, violation: Violation) {
-        tracing::warn!(%violation, remote = %self.remote, "closing a connection");
+        // Not louder: whoever likes can break rules as often as it likes.
+        tracing::debug!(%violation, remote = %self.remote, "closing a connection");
         let error = ConnectionError::Violation(violation);
         self.tell(now, &violation.to_string(), error);
     }

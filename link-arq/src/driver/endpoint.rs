@@ -14,7 +14,8 @@ use std::{
 };
 
 use arq_proto::{
-    Config, ConnectionError, ConnectionHandle, Endpoint, EndpointConfig, EndpointStats, Routed,
+    Config, ConnectionError, ConnectionHandle, Datagram, Endpoint, EndpointConfig, EndpointStats,
+    Routed, Violation,
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -26,15 +27,13 @@ use super::{
     connection::{ArqConnection, ConnectError, Inner},
     now,
     timer::Deadlines,
+    warning::Warning,
     Driver,
 };
 use crate::socket::{
     udp::{SocketOptions, UdpDatagramSocket},
-    DatagramSocket, Received, Segments,
+    DatagramSocket, Segments,
 };
-
-/// Refused peers try again and again: one line tells of all of them for so long.
-const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A socket that connects to peers and accepts them. Dropping it ends the accepting; the socket
 /// and its connections live on until the last of those has ended.
@@ -92,14 +91,15 @@ impl ArqEndpoint {
         getrandom::fill(&mut seed).map_err(io::Error::other)?;
         let (offer, accepted) = mpsc::unbounded_channel();
         let accept = config.accept.clone().unwrap_or_default();
-        let refusals = Refusals { limit: config.max_connections, ..Refusals::default() };
+        let max_connections = config.max_connections;
         let shared = Arc::new(Shared {
             socket,
             registry: Mutex::new(Registry {
                 core: Endpoint::new(config, seed, now()),
                 connections: BTreeMap::new(),
                 unanswerable: 0,
-                refusals,
+                refusals: Refusals { limit: max_connections, ..Refusals::default() },
+                violations: Warning::default(),
                 offer: Some(offer),
                 accept,
             }),
@@ -207,6 +207,7 @@ struct Registry {
     /// Datagrams dropped for where they came from or went to.
     unanswerable: u64,
     refusals: Refusals,
+    violations: Warning,
     /// Where accepted connections go; `None` once nobody wants them, or the driver has stopped.
     offer: Option<mpsc::UnboundedSender<ArqConnection>>,
     /// The configuration of accepted connections.
@@ -215,11 +216,10 @@ struct Registry {
 
 impl Registry {
     /// Who is turned away for want of room hears it; the operator should, too.
-    fn warn_of_refusals(&mut self) {
-        let refused = self.core.stats().refused;
-        let connections = self.connections.len();
-        if self.refusals.is_news(now(), refused, connections) {
-            tracing::warn!(connections, refused, "a peer was refused: there are as many as may be");
+    fn warn_of_refusal(&mut self) {
+        let (refused, connections) = (self.core.stats().refused, self.connections.len());
+        if let Some(untold) = self.refusals.tell(now(), refused, connections) {
+            tracing::warn!(connections, untold, "a peer was refused: there are as many as may be");
         }
     }
 }
@@ -230,19 +230,15 @@ struct Refusals {
     limit: usize,
     /// Handshakes refused so far, for this reason or another.
     refused: u64,
-    warned_at: Option<Instant>,
+    warning: Warning,
 }
 
 impl Refusals {
-    /// Whether to warn of the latest refusal: the first time, then as often as [`WARN_INTERVAL`] allows.
-    fn is_news(&mut self, now: Instant, refused: u64, connections: usize) -> bool {
+    /// Whether to warn of the latest refusal, and of how many before it.
+    fn tell(&mut self, now: Instant, refused: u64, connections: usize) -> Option<u64> {
         let is_refusal = std::mem::replace(&mut self.refused, refused) != refused;
-        let is_due = self.warned_at.is_none_or(|at| now >= at + WARN_INTERVAL);
-        let is_news = is_refusal && connections >= self.limit && is_due;
-        if is_news {
-            self.warned_at = Some(now);
-        }
-        is_news
+        let is_for_want_of_room = is_refusal && connections >= self.limit;
+        is_for_want_of_room.then(|| self.warning.tell(now)).flatten()
     }
 }
 
@@ -294,6 +290,14 @@ impl Shared {
         self.registry.lock().offer = None;
     }
 
+    /// The operator should know which peer broke the protocol.
+    pub(super) fn warn_of_violation(&self, remote: SocketAddr, violation: Violation) {
+        let untold = self.registry.lock().violations.tell(now());
+        if let Some(untold) = untold {
+            tracing::warn!(%remote, %violation, untold, "a peer broke the protocol: its connection is closed");
+        }
+    }
+
     fn abandon_unaccepted(&self) {
         for connection in self.connections() {
             connection.abandon_unaccepted();
@@ -343,40 +347,42 @@ impl Shared {
     /// Finds the connection of each datagram, answers those that belong to none.
     pub(super) fn route<'a>(
         self: &Arc<Self>,
-        datagrams: impl Iterator<Item = Received<'a>>,
+        datagrams: impl Iterator<Item = Datagram<'a>>,
     ) -> Sorted<'a> {
         let mut sorted = Sorted::default();
         let mut reply = Vec::new();
         let mut registry = self.registry.lock();
-        for received in datagrams {
-            if !is_answerable(&received) {
+        for datagram in datagrams {
+            if !is_answerable(&datagram) {
                 registry.unanswerable += 1;
                 continue;
             }
-            match registry.core.route(now(), received.from, received.datagram, &mut reply) {
+            match registry.core.route(now(), datagram.from, datagram.bytes, &mut reply) {
                 Routed::Connection(handle) => {
                     let connection = registry.connections.get(&handle);
-                    sorted.push(connection, received);
+                    sorted.push(connection, datagram);
                 }
                 Routed::Accepted { handle, connection, replaced } => {
                     let offer = registry.offer.clone();
                     let inner = Inner::new(self, handle, *connection, &registry.accept, offer);
                     registry.connections.insert(handle, inner.clone());
-                    sorted.push(Some(&inner), received);
+                    sorted.push(Some(&inner), datagram);
                     let replaced = replaced.and_then(|old| registry.connections.get(&old).cloned());
-                    sorted.replaced.extend(replaced.map(|old| (old, received.from)));
+                    sorted.replaced.extend(replaced.map(|old| (old, datagram.from)));
                 }
                 Routed::Reply => {
-                    self.reply(&received, &reply);
-                    registry.warn_of_refusals();
+                    self.reply(&datagram, &reply);
+                    registry.warn_of_refusal();
                 }
-                Routed::Dropped => tracing::trace!(from = %received.from, "dropped a datagram"),
+                Routed::Dropped => tracing::trace!(from = %datagram.from, "dropped a datagram"),
             }
         }
+        drop(registry);
+        sorted.sort();
         sorted
     }
 
-    fn reply(&self, received: &Received<'_>, reply: &[u8]) {
+    fn reply(&self, received: &Datagram<'_>, reply: &[u8]) {
         // What room there will be is for those who have a connection.
         if self.is_blocked() {
             return;
@@ -396,7 +402,7 @@ impl Shared {
 /// Whether there could be an answer: to port 0, or from an address that belongs to no host alone, nothing can
 /// be sent. No peer sends so, but whoever likes can; the kernel's refusal of the answer is EINVAL, as for
 /// segmentation offload that a driver does not have.
-fn is_answerable(received: &Received<'_>) -> bool {
+fn is_answerable(received: &Datagram<'_>) -> bool {
     let is_one_hosts = |ip: IpAddr| match ip.to_canonical() {
         IpAddr::V4(ip) => !ip.is_multicast() && !ip.is_broadcast(),
         IpAddr::V6(ip) => !ip.is_multicast(),
@@ -407,30 +413,35 @@ fn is_answerable(received: &Received<'_>) -> bool {
 /// A batch of datagrams, by connection.
 #[derive(Default)]
 pub(super) struct Sorted<'a> {
-    /// Connections with datagrams.
-    pub(super) connections: Vec<Arc<Inner>>,
     /// Connections that a restarted peer has replaced, and where the new one came from.
     pub(super) replaced: Vec<(Arc<Inner>, SocketAddr)>,
-    /// Each with the index of its connection, in order of arrival.
-    datagrams: Vec<(usize, Received<'a>)>,
+    connections: BTreeMap<ConnectionHandle, Arc<Inner>>,
+    datagrams: Vec<(ConnectionHandle, Datagram<'a>)>,
 }
 
 impl<'a> Sorted<'a> {
-    fn push(&mut self, connection: Option<&Arc<Inner>>, received: Received<'a>) {
+    fn push(&mut self, connection: Option<&Arc<Inner>>, datagram: Datagram<'a>) {
         // Retired between the endpoint's table and ours: a late packet.
         let Some(connection) = connection else { return };
-        let known =
-            self.connections.iter().rposition(|known| known.handle() == connection.handle());
-        let slot = known.unwrap_or_else(|| {
-            self.connections.push(connection.clone());
-            self.connections.len() - 1
-        });
-        self.datagrams.push((slot, received));
+        let handle = connection.handle();
+        self.connections.entry(handle).or_insert_with(|| connection.clone());
+        self.datagrams.push((handle, datagram));
     }
 
-    /// The datagrams of one connection, in order of arrival.
-    pub(super) fn of(&self, slot: usize) -> impl Iterator<Item = Received<'a>> + '_ {
-        self.datagrams.iter().filter(move |(at, _)| *at == slot).map(|(_, received)| *received)
+    /// Whoever likes can mix the datagrams of thousands of connections: that must not take long.
+    fn sort(&mut self) {
+        if self.connections.len() > 1 {
+            // Stable: those of one connection stay in the order of their arrival.
+            self.datagrams.sort_by_key(|(handle, _)| *handle);
+        }
+    }
+
+    /// Each connection with its datagrams, in the order of their arrival.
+    pub(super) fn by_connection(
+        &self,
+    ) -> impl Iterator<Item = (&Arc<Inner>, &[(ConnectionHandle, Datagram<'a>)])> {
+        let of_one = self.datagrams.chunk_by(|(one, _), (other, _)| one == other);
+        self.connections.values().zip(of_one)
     }
 }
 
@@ -439,21 +450,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_endpoint_warns_of_the_first_refusal_and_then_once_a_minute() {
-        let start = Instant::now();
+    fn a_full_endpoint_warns_of_who_is_refused_for_that() {
+        let now = Instant::now();
         let mut refusals = Refusals { limit: 3, ..Refusals::default() };
-        for (seconds, refused, connections, is_news) in [
-            (0, 0, 3, false),
-            // Of another version.
-            (1, 1, 2, false),
-            (2, 2, 3, true),
-            (3, 2, 3, false),
-            (61, 3, 3, false),
-            (62, 3, 3, false),
-            (63, 4, 3, true),
-        ] {
-            let now = start + Duration::from_secs(seconds);
-            assert_eq!(refusals.is_news(now, refused, connections), is_news, "at {seconds} s");
-        }
+        assert_eq!(refusals.tell(now, 0, 3), None, "nobody was refused");
+        assert_eq!(refusals.tell(now, 1, 2), None, "of another version");
+        assert_eq!(refusals.tell(now, 2, 3), Some(0));
+        assert_eq!(refusals.tell(now, 3, 3), None, "told just now");
     }
 }

@@ -14,6 +14,7 @@ mod connection;
 mod endpoint;
 mod lanes;
 mod timer;
+mod warning;
 
 use std::{cell::RefCell, future::poll_fn, io, sync::Arc, time::Instant};
 
@@ -28,6 +29,9 @@ use endpoint::{Progress, Shared};
 
 /// Receive calls of one turn.
 const RECEIVE_BATCHES: usize = 4;
+/// Datagrams that are handled under one hold of a connection's lock, which tasks of the application wait for: a receive
+/// call may bring two thousand.
+const DATAGRAMS_A_HOLD: usize = 64;
 
 thread_local! {
     /// Received datagrams are handled before the thread does anything else, so all sockets of a
@@ -107,8 +111,10 @@ impl Driver {
     fn dispatch(&self, batch: &ReceiveBatch) {
         let sorted = self.0.route(batch.datagrams());
         sorted.replaced.iter().for_each(|(old, address)| old.replaced_from(*address));
-        for (slot, connection) in sorted.connections.iter().enumerate() {
-            connection.handle_datagrams(sorted.of(slot));
+        for (connection, datagrams) in sorted.by_connection() {
+            for part in datagrams.chunks(DATAGRAMS_A_HOLD) {
+                connection.handle_datagrams(part.iter().map(|(_, datagram)| *datagram));
+            }
             connection.transmit(connection::DRIVER_BATCHES);
         }
     }

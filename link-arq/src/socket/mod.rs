@@ -17,6 +17,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use arq_proto::Datagram;
 use quinn_udp::RecvMeta;
 
 /// Datagrams of equal size for one destination, the last may be shorter.
@@ -111,24 +112,13 @@ impl fmt::Debug for ReceiveBatch {
     }
 }
 
-/// One datagram and where it came from.
-#[derive(Debug, Clone, Copy)]
-pub struct Received<'a> {
-    /// The sender.
-    pub from: SocketAddr,
-    /// The local address it was sent to, where the platform tells.
-    pub to: Option<IpAddr>,
-    /// What it says.
-    pub datagram: &'a [u8],
-}
-
 impl ReceiveBatch {
     /// The datagrams of the last receive call, in order of arrival.
-    pub fn datagrams(&self) -> impl Iterator<Item = Received<'_>> {
+    pub fn datagrams(&self) -> impl Iterator<Item = Datagram<'_>> {
         let buffers = self.bytes.chunks(BUFFER_BYTES);
         self.meta[..self.filled].iter().zip(buffers).flat_map(|(meta, buffer)| {
             let datagrams = buffer[..meta.len.min(buffer.len())].chunks(meta.stride.max(1));
-            datagrams.map(|datagram| Received { from: meta.addr, to: meta.dst_ip, datagram })
+            datagrams.map(|bytes| Datagram { from: meta.addr, to: meta.dst_ip, bytes })
         })
     }
 
@@ -186,7 +176,7 @@ mod tests {
                 Ok(2)
             })
             .unwrap();
-        let got: Vec<_> = batch.datagrams().map(|received| received.datagram).collect();
+        let got: Vec<_> = batch.datagrams().map(|datagram| datagram.bytes).collect();
         assert_eq!(got, [&b"aa"[..], b"bb", b"c", b"d"]);
     }
 

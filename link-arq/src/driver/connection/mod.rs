@@ -12,19 +12,18 @@ mod outbox;
 
 use std::{
     io,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     sync::{Arc, Weak},
     task::Waker,
     time::{Duration, Instant},
 };
 
-use arq_proto::{Config, ConnectionError, ConnectionHandle, Datagram, Event, LaneId};
+use arq_proto::{Config, ConnectionError, ConnectionHandle, Datagram, Event, LaneSet, Violation};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{endpoint::Shared, lanes::LaneWaiters, now};
-use crate::socket::Received;
 use outbox::Outbox;
 
 pub use handle::{ArqConnection, ConnectError, SendError};
@@ -55,15 +54,13 @@ struct State {
     core: arq_proto::Connection,
     phase: Phase,
     waiters: LaneWaiters,
-    /// Lanes that may hold a message, by [`bit`].
-    readable: u16,
-    /// Lanes that somebody reads, by [`bit`]: not all of them before the application is set up.
-    lanes_read: u16,
+    /// Lanes that may hold a message.
+    readable: LaneSet,
+    /// Lanes that somebody reads: not all of them before the application is set up.
+    lanes_read: LaneSet,
     outbox: Outbox,
     /// The deadline in the endpoint's index.
     armed: Option<Instant>,
-    /// The local address of the latest datagram, unless sending from it has failed since.
-    local_ip: Option<IpAddr>,
     /// Why the latest datagram that was refused could not leave, while the connection was being opened.
     send_error: Option<Arc<io::Error>>,
     /// The latest sign of life of the peer that those who wait for one were told of.
@@ -84,6 +81,8 @@ enum Phase {
 struct Aftermath {
     wake: Vec<Waker>,
     offer: Option<UnboundedSender<ArqConnection>>,
+    /// What the peer did wrong, and where it is.
+    violation: Option<(SocketAddr, Violation)>,
     retire: bool,
 }
 
@@ -108,11 +107,10 @@ impl Inner {
                 core,
                 phase: Phase::Opening,
                 waiters: LaneWaiters::default(),
-                readable: 0,
-                lanes_read: 0,
+                readable: LaneSet::default(),
+                lanes_read: LaneSet::default(),
                 outbox: Outbox::Idle,
                 armed: None,
-                local_ip: None,
                 send_error: None,
                 life_sign_at: None,
                 offer,
@@ -136,17 +134,12 @@ impl Inner {
 
     pub(super) fn handle_datagrams<'a>(
         self: &Arc<Self>,
-        datagrams: impl Iterator<Item = Received<'a>>,
+        datagrams: impl Iterator<Item = Datagram<'a>>,
     ) {
         let spent = std::mem::take(&mut *self.spent.lock());
         self.with_core(|state, now| {
             spent.into_iter().for_each(|message| state.core.recycle(message));
-            let State { core, local_ip, .. } = state;
-            let datagrams = datagrams.map(|Received { from, to, datagram }| {
-                *local_ip = to.or(*local_ip);
-                Datagram { from, to, bytes: datagram }
-            });
-            core.handle_datagrams(now, datagrams);
+            state.core.handle_datagrams(now, datagrams);
         });
     }
 
@@ -204,10 +197,13 @@ impl Inner {
                 }
                 Event::Closed(reason) => {
                     tracing::debug!(handle = ?self.handle, %reason, "closed");
+                    if let ConnectionError::Violation(violation) = reason {
+                        aftermath.violation = Some((state.core.remote(), violation));
+                    }
                     state.phase = Phase::Closed(reason);
                     state.offer = None;
                 }
-                Event::Readable(lane) => state.readable |= bit(lane),
+                Event::Readable(lane) => state.readable.insert(lane),
                 Event::Writable(_) => {}
             }
         }
@@ -234,16 +230,17 @@ impl Inner {
             // Nobody accepts any more: the handle is dropped and the connection closes.
             drop(offer.send(ArqConnection(self.clone())));
         }
+        if aftermath.violation.is_none() && !aftermath.retire {
+            return;
+        }
+        let Some(endpoint) = self.endpoint.upgrade() else { return };
+        if let Some((remote, violation)) = aftermath.violation {
+            endpoint.warn_of_violation(remote, violation);
+        }
         if aftermath.retire {
-            if let Some(endpoint) = self.endpoint.upgrade() {
-                endpoint.retire(self.handle);
-            }
+            endpoint.retire(self.handle);
         }
     }
-}
-
-const fn bit(lane: LaneId) -> u16 {
-    1 << lane.index()
 }
 
 impl State {
