@@ -95,6 +95,6 @@ pub use recv::WORTH_RECYCLING_BYTES;
 pub use stats::{EndpointStats, LaneStats, Stats};
 pub use timer::TimerKind;
 pub use units::{
-    ConnectionId, LaneId, LaneSet, MessageSeq, PacketNumber, Probability, Reliability,
+    ConnectionId, LaneId, LaneSet, MessageSeq, PacketNumber, Probability, Rate, Reliability,
 };
 pub use wire::{BASE_MTU, MAX_MESSAGE_BYTES, VERSION};

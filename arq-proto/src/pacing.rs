@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::congestion::bytes_of;
+use crate::{congestion::bytes_of, units::Rate};
 
 /// What a full bucket holds, in time: half a millisecond is what a timer with a resolution of 0.1 ms
 /// can keep.
@@ -70,13 +70,12 @@ impl Pacer {
         self.mtu = mtu.into();
     }
 
-    /// When a datagram may leave: `None` is now. `rate` in bytes per second; `burst`: bytes that may
-    /// leave at once after a pause, if that is more than the pacer's own; without it nothing ever
-    /// leaves in longer bursts than that.
+    /// When a datagram may leave: `None` is now. `burst`: bytes that may leave at once after a pause, if that is
+    /// more than the pacer's own; without it nothing ever leaves in longer bursts than that.
     pub(crate) fn delay_until(
         &mut self,
         now: Instant,
-        rate: u64,
+        rate: Rate,
         burst: Option<u64>,
     ) -> Option<Instant> {
         let awaited = self.awaited.take().filter(|_| burst.is_some());
@@ -89,10 +88,10 @@ impl Pacer {
         // they are not, the path would idle, so at low rates each packet leaves in its time.
         let half = match burst {
             Some(_) => self.quantum / 2,
-            None => bytes_in(MAX_WAIT, rate).min(self.quantum / 2),
+            None => rate.bytes_in(MAX_WAIT).min(self.quantum / 2),
         };
         let wanted = half.max(self.mtu) + self.debt - self.tokens;
-        let at = now + time_for(wanted.next_multiple_of(PAID_OUT), rate).max(MIN_WAIT);
+        let at = now + rate.time_for(wanted.next_multiple_of(PAID_OUT)).max(MIN_WAIT);
         self.awaited = Some(at);
         Some(at)
     }
@@ -116,14 +115,14 @@ impl Pacer {
         self.debt = (self.debt + bytes).min(self.quantum);
     }
 
-    fn refill(&mut self, now: Instant, rate: u64, burst: u64, late: Duration) {
+    fn refill(&mut self, now: Instant, rate: Rate, burst: u64, late: Duration) {
         let least = bytes_of(MIN_BURST_PACKETS, self.mtu);
-        self.quantum = bytes_in(BURST_TIME, rate).clamp(least, MAX_BURST_BYTES.max(least));
+        self.quantum = rate.bytes_in(BURST_TIME).clamp(least, MAX_BURST_BYTES.max(least));
         self.capacity = self.quantum.max(burst);
-        let late = bytes_in(late.min(LATE_TIME), rate);
+        let late = rate.bytes_in(late.min(LATE_TIME));
         self.late = self.late.max(late).min(MAX_LATE_BYTES.saturating_sub(self.capacity));
         let most = self.capacity + self.late;
-        let earned = bytes_in(now.saturating_duration_since(self.refilled_at), rate);
+        let earned = rate.bytes_in(now.saturating_duration_since(self.refilled_at));
         let earned = earned - earned % PAID_OUT;
         // Where what does not wait takes the whole rate, what waits has a quarter all the same.
         let paid = self.debt.min(earned - earned / 4);
@@ -135,33 +134,25 @@ impl Pacer {
         } else {
             self.tokens = tokens;
             // Only the time that was paid out: frequent refills must not lose the fractions.
-            self.refilled_at += time_for(earned, rate);
+            self.refilled_at += rate.time_for(earned);
         }
     }
-}
-
-fn bytes_in(time: Duration, rate: u64) -> u64 {
-    let bytes = time.as_nanos().saturating_mul(rate.into()) / 1_000_000_000;
-    u64::try_from(bytes).unwrap_or(u64::MAX)
-}
-
-fn time_for(bytes: u64, rate: u64) -> Duration {
-    // Not a nanosecond before they have accrued: that would be one more wake-up.
-    let nanos = (u128::from(bytes) * 1_000_000_000).div_ceil(rate.max(1).into());
-    // An hour is as good as never: the rate will have changed.
-    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX).min(3_600_000_000_000))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn per_second(bytes: u64) -> Rate {
+        Rate::from_bytes_per_second(bytes)
+    }
+
     // ARQ-CC-4
     #[test]
     fn the_rate_is_kept_over_a_second() {
         #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
         let t0 = Instant::now();
-        for rate in [50_000_u64, 1_000_000, 12_500_000, 125_000_000] {
+        for rate in [50_000, 1_000_000, 12_500_000, 125_000_000].map(per_second) {
             let mut pacer = Pacer::new(1_200, t0);
             let (mut now, mut sent) = (t0, 0_u64);
             while now < t0 + Duration::from_secs(1) {
@@ -176,9 +167,9 @@ mod tests {
                     }
                 }
             }
-            let expected = rate + 10 * 1_200;
+            let expected = rate.bytes_per_second() + 10 * 1_200;
             let error = sent.abs_diff(expected) as f64 / expected as f64;
-            assert!(error < 0.1, "rate {rate}: sent {sent}");
+            assert!(error < 0.1, "{rate:?}: sent {sent}");
         }
     }
 
@@ -187,7 +178,7 @@ mod tests {
     fn a_pause_earns_a_burst_and_no_more() {
         #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
         let t0 = Instant::now();
-        let rate = 1_200_000;
+        let rate = per_second(1_200_000);
         let mut pacer = Pacer::new(1_200, t0);
         let mut sent_at_once = |now, burst| {
             let mut packets = 0;
@@ -215,10 +206,11 @@ mod tests {
         let t0 = Instant::now();
         let mut pacer = Pacer::new(1_200, t0);
         let later = t0 + Duration::from_secs(9);
-        assert_eq!(pacer.delay_until(later, 1_200_000, Some(60_000)), None);
+        let rate = per_second(1_200_000);
+        assert_eq!(pacer.delay_until(later, rate, Some(60_000)), None);
         pacer.rest();
         let mut packets = 0;
-        while pacer.delay_until(later, 1_200_000, Some(0)).is_none() {
+        while pacer.delay_until(later, rate, Some(0)).is_none() {
             pacer.on_sent(1_200);
             packets += 1;
         }
@@ -230,7 +222,7 @@ mod tests {
     fn a_sender_that_comes_late_has_what_accrued_and_one_that_rested_has_not() {
         #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
         let t0 = Instant::now();
-        let (rate, ms) = (12_000_000, Duration::from_millis(1));
+        let (rate, ms) = (per_second(12_000_000), Duration::from_millis(1));
         let sent_after = |late: Duration, rests: bool, burst: Option<u64>| {
             let mut pacer = Pacer::new(1_200, t0);
             let mut now = t0;
@@ -267,9 +259,9 @@ mod tests {
         {
             let mut pacer = Pacer::new(1_200, t0);
             pacer.on_sent(12_000);
-            let wait = Duration::from_micros(wait_us);
-            assert_eq!(pacer.delay_until(t0, rate, None), Some(t0 + wait), "rate {rate}");
-            assert_eq!(pacer.delay_until(t0 + wait, rate, None), None, "rate {rate}");
+            let (rate, wait) = (per_second(rate), Duration::from_micros(wait_us));
+            assert_eq!(pacer.delay_until(t0, rate, None), Some(t0 + wait), "{rate:?}");
+            assert_eq!(pacer.delay_until(t0 + wait, rate, None), None, "{rate:?}");
         }
     }
 
@@ -279,7 +271,7 @@ mod tests {
     fn who_comes_when_told_to_may_send() {
         #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
         let t0 = Instant::now();
-        for rate in [70_001, 123_457, 999_983, 7_000_003] {
+        for rate in [70_001, 123_457, 999_983, 7_000_003].map(per_second) {
             let (mut pacer, mut now) = (Pacer::new(1_201, t0), t0);
             for _ in 0..100 {
                 pacer.owe(7);
@@ -287,7 +279,7 @@ mod tests {
                     pacer.on_sent(1_201);
                 }
                 now = pacer.delay_until(now, rate, None).unwrap_or(now);
-                assert_eq!(pacer.delay_until(now, rate, None), None, "rate {rate}");
+                assert_eq!(pacer.delay_until(now, rate, None), None, "{rate:?}");
             }
         }
     }
@@ -303,7 +295,8 @@ mod tests {
         for tick in 1..=60_000 {
             // Twice the rate.
             pacer.owe(2);
-            while pacer.delay_until(t0 + tick * Duration::from_millis(1), 1_000, None).is_none() {
+            let now = t0 + tick * Duration::from_millis(1);
+            while pacer.delay_until(now, per_second(1_000), None).is_none() {
                 pacer.on_sent(1_200);
                 bytes += 1_200;
             }
@@ -316,7 +309,7 @@ mod tests {
     fn who_waits_gets_a_quarter_beside_what_never_waits() {
         #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
         let t0 = Instant::now();
-        let rate = 12_000;
+        let rate = per_second(12_000);
         let mut pacer = Pacer::new(1_200, t0);
         let mut packets = 0_u64;
         for tick in 1..=1_000 {
@@ -336,7 +329,7 @@ mod tests {
     fn what_did_not_wait_is_paid_for_but_not_for_ever() {
         #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
         let t0 = Instant::now();
-        let rate = 1_200_000;
+        let rate = per_second(1_200_000);
         let mut pacer = Pacer::new(1_200, t0);
         pacer.on_sent(12_000 + 2_400);
         // Half a bucket and the debt, at a packet per millisecond; a packet and the debt where no bursts are wanted.

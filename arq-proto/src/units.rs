@@ -5,6 +5,7 @@
 use std::{
     fmt,
     ops::{BitAnd, Sub},
+    time::Duration,
 };
 
 /// The number of a packet, counted per connection and direction. Never reused: a chunk that is
@@ -211,6 +212,61 @@ impl fmt::Debug for LaneSet {
 /// The number of a message within its lane, counted from 0 without gaps.
 pub type MessageSeq = u64;
 
+/// Bytes in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Rate(u64);
+
+impl Rate {
+    /// So many bytes per second.
+    #[must_use]
+    pub const fn from_bytes_per_second(bytes: u64) -> Self {
+        Self(bytes)
+    }
+
+    /// So many bits per second, rounded down to whole bytes.
+    #[must_use]
+    pub const fn from_bits_per_second(bits: u64) -> Self {
+        Self(bits / 8)
+    }
+
+    /// `bytes` within `time`; `None` if that is no time, or more than 2^64 bytes per second.
+    #[must_use]
+    pub fn over(bytes: u64, time: Duration) -> Option<Self> {
+        let rate = (u128::from(bytes) * NANOS_PER_SECOND).checked_div(time.as_nanos())?;
+        u64::try_from(rate).ok().map(Self)
+    }
+
+    /// In bytes per second.
+    #[must_use]
+    pub const fn bytes_per_second(self) -> u64 {
+        self.0
+    }
+
+    /// Bytes in `time`, rounded down.
+    #[must_use]
+    pub fn bytes_in(self, time: Duration) -> u64 {
+        let bytes = time.as_nanos().saturating_mul(self.0.into()) / NANOS_PER_SECOND;
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
+    /// How long `bytes` take, rounded up: not a nanosecond less. An hour at most, which is as good as never: the rate
+    /// will have changed.
+    #[must_use]
+    pub fn time_for(self, bytes: u64) -> Duration {
+        const HOUR: Duration = Duration::from_secs(3_600);
+        let nanos = (u128::from(bytes) * NANOS_PER_SECOND).div_ceil(self.0.max(1).into());
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).min(HOUR)
+    }
+
+    /// So many times the rate, rounded down; `factor` is not negative.
+    #[must_use]
+    pub fn mul_f64(self, factor: f64) -> Self {
+        Self((self.0 as f64 * factor) as u64)
+    }
+}
+
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
 /// A probability in parts per million, so that estimates stay exact and comparable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Probability(u32);
@@ -278,6 +334,20 @@ mod tests {
         assert!(set.is_empty() && set.iter().next().is_none());
         set.insert(best_effort[7]);
         assert_eq!(format!("{set:?}"), "{be7}");
+    }
+
+    #[test]
+    fn a_rate_is_bytes_in_time() {
+        let (second, rate) = (Duration::from_secs(1), Rate::from_bytes_per_second(1_000_000));
+        assert_eq!(Rate::from_bits_per_second(8_000_007), rate);
+        assert_eq!(Rate::over(20_000, second / 50), Some(rate));
+        assert_eq!(Rate::over(1, Duration::ZERO), None);
+        assert_eq!(Rate::over(u64::MAX, Duration::from_nanos(1)), None);
+        assert_eq!(rate.bytes_in(Duration::from_nanos(2_999)), 2);
+        assert_eq!(rate.bytes_in(Duration::MAX), u64::MAX);
+        assert_eq!(Rate::from_bytes_per_second(3).time_for(1), Duration::from_nanos(333_333_334));
+        assert_eq!(Rate::default().time_for(u64::MAX), 3_600 * second);
+        assert_eq!(rate.mul_f64(1.25).bytes_per_second(), 1_250_000);
     }
 
     proptest! {

@@ -22,7 +22,10 @@ pub use bbr::Bbr;
 pub use constant::Constant;
 pub use cubic::Cubic;
 
-use crate::{config::CongestionConfig, units::PacketNumber};
+use crate::{
+    config::CongestionConfig,
+    units::{PacketNumber, Rate},
+};
 
 /// A packet that is about to leave.
 #[derive(Debug, Clone, Copy)]
@@ -121,9 +124,9 @@ pub trait Controller: Send + fmt::Debug {
     fn on_mtu(&mut self, _mtu: u16) {}
     /// Bytes that may be in flight.
     fn window(&self) -> u64;
-    /// Bytes per second at which they may leave, or `None` to follow the window: 5/4 of it per
-    /// smoothed round trip (RFC 9002 §7.7).
-    fn pacing_rate(&self) -> Option<u64> {
+    /// The rate at which they may leave, or `None` to follow the window: 5/4 of it per smoothed
+    /// round trip (RFC 9002 §7.7).
+    fn pacing_rate(&self) -> Option<Rate> {
         None
     }
     /// Bytes that may leave at once after a pause, beyond what the pacer lets out by itself.
@@ -138,10 +141,10 @@ pub(crate) fn bytes_of(packets: u64, mtu: u64) -> u64 {
     (packets * mtu.min(LONG)).max(2 * mtu)
 }
 
-/// The controller that a configuration names, for datagrams of `mtu` bytes. `max_rate` (bytes per
-/// second) is enforced by the pacer; a controller that looks for more rate is told where to stop.
+/// The controller that a configuration names, for datagrams of `mtu` bytes. `max_rate` is enforced
+/// by the pacer; a controller that looks for more rate is told where to stop.
 #[must_use]
-pub fn build(config: CongestionConfig, mtu: u16, max_rate: Option<u64>) -> Box<dyn Controller> {
+pub fn build(config: CongestionConfig, mtu: u16, max_rate: Option<Rate>) -> Box<dyn Controller> {
     match config {
         CongestionConfig::Constant { window_bytes } => {
             Box::new(Constant::new(window_bytes.max(mtu.into())))

@@ -167,7 +167,8 @@ proptest! {
             let controller = &model.controller;
             prop_assert!(controller.window() >= least_window(config), "{operation:?}");
             prop_assert!(controller.window() <= 1 << 30, "{operation:?}");
-            prop_assert!(controller.pacing_rate().unwrap_or(1) > 0, "{operation:?}");
+            let rate = controller.pacing_rate();
+            prop_assert!(rate.is_none_or(|rate| rate > Rate::default()), "{operation:?}");
         }
     }
 

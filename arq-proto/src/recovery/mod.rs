@@ -30,7 +30,7 @@ use crate::{
     pacing::Pacer,
     sent::{Content, Contents, Fate, SentLedger, SentPacket},
     stats::Stats,
-    units::PacketNumber,
+    units::{PacketNumber, Rate},
     wire::ack::Ack,
 };
 
@@ -69,7 +69,7 @@ pub(crate) struct Recovery {
     cap: Option<Pacer>,
     granularity: Duration,
     window_packets: Option<u32>,
-    max_rate: Option<u64>,
+    max_rate: Option<Rate>,
     largest_acked: Option<PacketNumber>,
     /// Packets before this one went over an earlier path: they are repaired like all others, but what becomes of
     /// them says nothing about this path.
@@ -101,7 +101,7 @@ pub(crate) struct Recovery {
 
 impl Recovery {
     pub(crate) fn new(config: &Config, mtu: u16, now: Instant) -> Self {
-        let max_rate = config.max_rate_bps.map(|bits| bits / 8);
+        let max_rate = config.max_rate_bps.map(Rate::from_bits_per_second);
         Self {
             ledger: SentLedger::default(),
             left_out: VecDeque::new(),
@@ -205,12 +205,12 @@ impl Recovery {
         self.cap.iter_mut().for_each(Pacer::rest);
     }
 
-    /// Bytes per second.
-    fn pacing_rate(&self) -> u64 {
+    fn pacing_rate(&self) -> Rate {
         let rate = self.controller.pacing_rate().unwrap_or_else(|| {
-            let micros = self.rtt.smoothed().as_micros().max(1);
-            let rate = u128::from(self.controller.window()) * 5 / 4 * 1_000_000 / micros;
-            u64::try_from(rate).unwrap_or(u64::MAX).max(1)
+            let round_trip = self.rtt.smoothed().max(Duration::from_micros(1));
+            let window = self.controller.window();
+            Rate::over(window + window / 4, round_trip)
+                .unwrap_or(Rate::from_bytes_per_second(u64::MAX))
         });
         self.max_rate.map_or(rate, |most| rate.min(most))
     }
@@ -487,8 +487,7 @@ impl Recovery {
 
     /// What `bytes` sent ahead save and cost, with `behind` messages waiting.
     pub(crate) fn stakes(&self, bytes: usize, behind: usize) -> Stakes {
-        let packet = Duration::from_secs_f64(bytes as f64 / self.pacing_rate().max(1) as f64);
-        Stakes { round: self.round(), packet, behind }
+        Stakes { round: self.round(), packet: self.pacing_rate().time_for(bytes as u64), behind }
     }
 
     /// When [`detect`](Self::detect) should look again.
@@ -543,7 +542,8 @@ impl Recovery {
         stats.loss_run_hundredths = (self.loss.mean_run() * 100.0).clamp(100.0, 1e6) as u32;
         stats.window_bytes = self.controller.window();
         stats.in_flight_bytes = self.in_flight_bytes();
-        stats.pacing_bytes_per_sec = if self.rtt.is_measured() { self.pacing_rate() } else { 0 };
+        let rate = if self.rtt.is_measured() { self.pacing_rate() } else { Rate::default() };
+        stats.pacing_bytes_per_sec = rate.bytes_per_second();
     }
 }
 

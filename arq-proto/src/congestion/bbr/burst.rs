@@ -19,7 +19,7 @@ use std::{
 use super::{loss::LossModel, path::MinRtt};
 use crate::{
     congestion::{AckSample, SentSample},
-    units::PacketNumber,
+    units::{PacketNumber, Rate},
 };
 
 /// What leaves later than this after the first packet was paced: it says nothing about bursts.
@@ -116,14 +116,14 @@ impl Bursts {
         }
     }
 
-    /// Takes what an acknowledgement says about bursts. Returns the rate, in bytes per second, that
-    /// a burst has shown the path to have at least.
+    /// Takes what an acknowledgement says about bursts. Returns the rate that a burst has shown the
+    /// path to have at least.
     pub(super) fn on_ack(
         &mut self,
         sample: &AckSample,
         min_rtt: &MinRtt,
         loss: &LossModel,
-    ) -> Option<u64> {
+    ) -> Option<Rate> {
         let number = sample.largest;
         let mut shown = None;
         while let Some(burst) = self.bursts.front_mut() {
@@ -150,7 +150,7 @@ impl Bursts {
         }
     }
 
-    fn judge(&mut self, burst: &Burst, min_rtt: &MinRtt, loss: &LossModel) -> Option<u64> {
+    fn judge(&mut self, burst: &Burst, min_rtt: &MinRtt, loss: &LossModel) -> Option<Rate> {
         let (least_rtt, tested) = (burst.least_rtt?, burst.bytes);
         if burst.packets < MIN_PACKETS {
             return None;
@@ -173,7 +173,7 @@ impl Bursts {
             self.bytes = self.bytes.max(2 * tested).min(MAX_BYTES);
         }
         let within = min_rtt.queue_shown_from()? + burst.sent_over;
-        Some((tested as f64 / 2.0 / within.as_secs_f64()) as u64)
+        Rate::over(tested / 2, within)
     }
 
     /// What was under way will not be judged: nobody knows when it came back.
@@ -218,7 +218,7 @@ mod tests {
 
         /// Sends so many packets at once, of which so many are lost, and whose last one waits in a
         /// queue for so long. Returns the rate that this has shown.
-        fn burst(&mut self, packets: u64, lost: u64, queue: Duration) -> Option<u64> {
+        fn burst(&mut self, packets: u64, lost: u64, queue: Duration) -> Option<Rate> {
             let number = |n| PacketNumber(self.next + n);
             for n in 0..packets {
                 let app_limited = n + 1 == packets;
@@ -254,7 +254,7 @@ mod tests {
         let mut path = Path::new();
         assert_eq!(path.bursts.bytes(), 0);
         // 3 ms are no queue yet: half of ten packets in that time.
-        assert_eq!(path.burst(10, 0, MS), Some(5 * MTU * 1_000 / 3));
+        assert_eq!(path.burst(10, 0, MS), Rate::over(5 * MTU, 3 * MS));
         assert_eq!(path.bursts.bytes(), 20 * MTU);
         path.burst(20, 0, MS);
         assert_eq!(path.bursts.bytes(), 40 * MTU);
@@ -282,7 +282,7 @@ mod tests {
         assert!(burst.holds(PacketNumber(18)) && !burst.holds(PacketNumber(19)));
         let judged =
             path.bursts.judge(&Burst { least_rtt: Some(RTT), ..burst }, &path.min_rtt, &path.loss);
-        assert_eq!((judged, path.bursts.bytes()), (Some(100_000), 1_200));
+        assert_eq!((judged, path.bursts.bytes()), (Rate::over(300, 3 * MS), 1_200));
     }
 
     // ARQ-CC-9

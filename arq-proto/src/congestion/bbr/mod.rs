@@ -36,7 +36,7 @@ use rounds::{Round, Rounds};
 use slowdown::Slowdown;
 
 use super::{bytes_of, AckSample, Controller, LossCause, LossSample, SentSample};
-use crate::wire::BASE_MTU;
+use crate::{units::Rate, wire::BASE_MTU};
 
 const INITIAL_PACKETS: u64 = 32;
 const MIN_PACKETS: u64 = 4;
@@ -79,8 +79,8 @@ const HALVED_PER: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub struct Bbr {
     mtu: u64,
-    /// The configured limit, in bytes per second: beyond it there is nothing to look for.
-    max_rate: Option<u64>,
+    /// The configured limit: beyond it there is nothing to look for.
+    max_rate: Option<Rate>,
     phase: Phase,
     rate: MaxRate,
     min_rtt: MinRtt,
@@ -100,7 +100,7 @@ pub struct Bbr {
     slowdown: Slowdown,
     /// The rate before the last reduction, for when it proves unfounded: one that a single round led to, not one
     /// that many packets did.
-    before_reduction: Option<u64>,
+    before_reduction: Option<Rate>,
     /// The last acknowledgement of more than a ping.
     busy_at: Option<Instant>,
     /// The peer does not answer: the least window, but the estimate is kept.
@@ -108,9 +108,9 @@ pub struct Bbr {
 }
 
 impl Bbr {
-    /// For datagrams of `mtu` bytes, and at most `max_rate` bytes per second.
+    /// For datagrams of `mtu` bytes, and at most `max_rate`.
     #[must_use]
-    pub fn new(mtu: u16, max_rate: Option<u64>) -> Self {
+    pub fn new(mtu: u16, max_rate: Option<Rate>) -> Self {
         Self {
             mtu: mtu.into(),
             max_rate,
@@ -133,16 +133,30 @@ impl Bbr {
         }
     }
 
-    /// Bytes per second, once a round trip was measured.
-    fn bandwidth(&self) -> Option<u64> {
+    /// The estimate, once a round trip was measured.
+    fn bandwidth(&self) -> Option<Rate> {
         let least = match self.phase {
             // What a new connection may send, before samples show more.
-            Phase::Startup { .. } => {
-                per_second(bytes_of(INITIAL_PACKETS, self.mtu), self.min_rtt.get()?)
-            }
-            _ => self.mtu,
+            Phase::Startup { .. } => self.each_round_trip(bytes_of(INITIAL_PACKETS, self.mtu))?,
+            _ => self.least_rate(),
         };
-        Some(self.rate.get().unwrap_or(0).max(least))
+        Some(self.known_rate().max(least))
+    }
+
+    /// So many bytes in each of the least round trips.
+    fn each_round_trip(&self, bytes: u64) -> Option<Rate> {
+        // No clock tells less.
+        Rate::over(bytes, self.min_rtt.get()?.max(Duration::from_micros(1)))
+    }
+
+    /// What was measured, or nothing.
+    fn known_rate(&self) -> Rate {
+        self.rate.get().unwrap_or_default()
+    }
+
+    /// A packet a second.
+    const fn least_rate(&self) -> Rate {
+        Rate::from_bytes_per_second(self.mtu)
     }
 
     /// Bandwidth x least round trip, in bytes.
@@ -162,12 +176,12 @@ impl Bbr {
     }
 
     fn bytes_in(&self, time: Duration) -> Option<u64> {
-        Some(bytes_at(self.bandwidth()?, time))
+        Some(self.bandwidth()?.bytes_in(time).min(MAX_WINDOW_BYTES))
     }
 
     /// Whether the path carries what the configuration allows, or nearly so.
     fn is_at_limit(&self) -> bool {
-        self.max_rate.is_some_and(|most| self.rate.get().unwrap_or(0) >= most - most / 20)
+        self.max_rate.is_some_and(|most| self.known_rate() >= most.mul_f64(0.95))
     }
 
     fn enter(&mut self, phase: Phase) {
@@ -222,7 +236,7 @@ impl Bbr {
     /// A round with a queue has lost more than the medium does.
     fn reduce(&mut self, round: &Round) {
         let before = self.rate.get();
-        match self.reductions.on_reduction(self.round, before.unwrap_or(0), round) {
+        match self.reductions.on_reduction(self.round, self.known_rate(), round) {
             Some(unfounded) => {
                 self.loss.accept(unfounded.share);
                 self.rate.raise_to(unfounded.rate);
@@ -242,7 +256,7 @@ impl Bbr {
             self.slowdown.forget();
             return false;
         }
-        let known = self.rate.get().unwrap_or(0);
+        let known = self.known_rate();
         let product = self.product().unwrap_or(0);
         let carried = round.rate_of(round.bytes + self.loss.excused_bytes(round));
         let slower = carried.and_then(|rate| self.slowdown.on_round(round, rate, known, product));
@@ -265,7 +279,7 @@ impl Bbr {
         if round.slept && round.is_train {
             return false;
         }
-        let known = self.rate.get().unwrap_or(0);
+        let known = self.known_rate();
         // What a sleeping host does not send has no queue.
         let awake = !round.slept || queue;
         let paused = round.app_limited && !(round.is_train && round.was_sent_above(known));
@@ -287,9 +301,9 @@ impl Bbr {
         }
     }
 
-    fn start_up(&self, round: &Round, queue: bool, full: bool, best: u64, stalled: u8) -> Phase {
-        let rate = self.rate.get().unwrap_or(0);
-        if rate as f64 > best as f64 * GROWTH {
+    fn start_up(&self, round: &Round, queue: bool, full: bool, best: Rate, stalled: u8) -> Phase {
+        let rate = self.known_rate();
+        if rate > best.mul_f64(GROWTH) {
             return Phase::Startup { best: rate, stalled: 0 };
         }
         let stalled = stalled + u8::from(full || LossModel::is_inexcusable(round));
@@ -327,7 +341,7 @@ impl Bbr {
     /// Loss by congestion.
     fn back_off(&mut self, hold: u64) {
         self.before_reduction = None;
-        self.rate.set(self.rate.get().map(|rate| (rate as f64 * BACK_OFF) as u64));
+        self.rate.set(self.rate.get().map(|rate| rate.mul_f64(BACK_OFF)));
         self.hold_until = self.hold_until.max(self.round + hold);
         self.enter(Phase::ProbeDown { rounds: 0 });
     }
@@ -357,25 +371,17 @@ impl Bbr {
         let Some(busy_at) = self.busy_at else { return };
         let idle = now.saturating_duration_since(busy_at);
         let Some(over) = idle.checked_sub(KEPT_WHEN_IDLE) else { return };
-        let halvings = 1 + over.as_millis() / HALVED_PER.as_millis();
+        let halvings = 1 + over.as_secs() / HALVED_PER.as_secs();
         // The next halving is due one interval from now.
         self.busy_at = now.checked_sub(KEPT_WHEN_IDLE - HALVED_PER);
-        self.rate.set(self.rate.get().map(|rate| rate >> halvings.min(32)));
+        let left = 0.5_f64.powi(halvings.min(32) as i32);
+        self.rate.set(self.rate.get().map(|rate| rate.mul_f64(left)));
         self.queue_window = 0;
         self.slowdown.forget();
         self.bursts.forget();
         self.reductions = Reductions::default();
         self.enter(Phase::START);
     }
-}
-
-fn per_second(bytes: u64, time: Duration) -> u64 {
-    (bytes as f64 / time.as_secs_f64().max(1e-6)) as u64
-}
-
-/// What leaves at `rate` bytes per second in `time`, in bytes.
-fn bytes_at(rate: u64, time: Duration) -> u64 {
-    ((rate as f64 * time.as_secs_f64()) as u64).min(MAX_WINDOW_BYTES)
 }
 
 impl Controller for Bbr {
@@ -424,7 +430,7 @@ impl Controller for Bbr {
         // Later ones have nothing to do with the reduction.
         let recent = self.round < self.hold_until;
         if let Some(rate) = self.before_reduction.take().filter(|_| recent) {
-            self.rate.raise(self.rate.get().unwrap_or(0).max(rate));
+            self.rate.raise(self.known_rate().max(rate));
             self.hold_until = self.round;
         }
     }
@@ -456,7 +462,7 @@ impl Controller for Bbr {
             (_, None) => bytes_of(INITIAL_PACKETS, self.mtu),
             (Phase::ProbeRtt { .. }, Some(product)) => product / 2,
             (_, Some(product)) => {
-                let in_hosts = self.rate.get().map_or(0, |measured| bytes_at(measured, HOST_DELAY));
+                let in_hosts = self.known_rate().bytes_in(HOST_DELAY);
                 let queued = match self.phase {
                     Phase::Slowdown { .. } => 0,
                     _ => self.queue_window,
@@ -467,13 +473,13 @@ impl Controller for Bbr {
         window.clamp(least, MAX_WINDOW_BYTES)
     }
 
-    fn pacing_rate(&self) -> Option<u64> {
+    fn pacing_rate(&self) -> Option<Rate> {
         if self.is_at_limit() && matches!(self.phase, Phase::Cruise { queue: false, .. }) {
             return self.max_rate;
         }
         let bandwidth = match (self.phase, self.rate.get()) {
             // Nothing was measured yet: the first window leaves as soon as BBR's does, in a third of a round trip.
-            (Phase::Startup { .. }, None) => per_second(self.window(), self.min_rtt.get()?),
+            (Phase::Startup { .. }, None) => self.each_round_trip(self.window())?,
             _ => self.bandwidth()?,
         };
         // Start-up knows what was delivered, and means to double that, whatever is lost on the way.
@@ -482,8 +488,7 @@ impl Controller for Bbr {
             _ => 1.0,
         };
         // One percent below, so that a queue that is there shrinks.
-        let rate = bandwidth as f64 * self.phase.gain() / delivered * 0.99;
-        Some((rate as u64).max(self.mtu))
+        Some(bandwidth.mul_f64(self.phase.gain() / delivered * 0.99).max(self.least_rate()))
     }
 
     fn burst(&self) -> u64 {

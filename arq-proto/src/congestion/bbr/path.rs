@@ -7,18 +7,20 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::units::Rate;
+
 /// Rounds for which a rate is remembered: two probes.
 const RATE_ROUNDS: u64 = 16;
 /// The least round trip is measured anew when none like it was seen for so long. Pauses of the
 /// application give such samples for free.
 const MIN_RTT_LIFETIME: Duration = Duration::from_secs(5);
 
-/// The largest rate of the last rounds, in bytes per second.
+/// The largest rate of the last rounds.
 #[derive(Debug, Clone)]
 pub(super) struct MaxRate {
     round: u64,
     /// Falling rates with the rounds in which they were measured.
-    rates: VecDeque<(u64, u64)>,
+    rates: VecDeque<(u64, Rate)>,
 }
 
 impl MaxRate {
@@ -26,12 +28,12 @@ impl MaxRate {
         Self { round: 0, rates: VecDeque::new() }
     }
 
-    pub(super) fn get(&self) -> Option<u64> {
+    pub(super) fn get(&self) -> Option<Rate> {
         self.rates.front().map(|&(_, rate)| rate)
     }
 
     /// A round that the path decided.
-    pub(super) fn update(&mut self, rate: u64) {
+    pub(super) fn update(&mut self, rate: Rate) {
         self.round += 1;
         self.raise(rate);
         let oldest = self.round.saturating_sub(RATE_ROUNDS);
@@ -42,7 +44,7 @@ impl MaxRate {
 
     /// A round that the application decided: it can show that the path carries more, never that it
     /// carries less, and makes nothing older.
-    pub(super) fn raise(&mut self, rate: u64) {
+    pub(super) fn raise(&mut self, rate: Rate) {
         while self.rates.back().is_some_and(|&(_, last)| last <= rate) {
             self.rates.pop_back();
         }
@@ -50,14 +52,14 @@ impl MaxRate {
     }
 
     /// The path has at least this rate.
-    pub(super) fn raise_to(&mut self, rate: u64) {
+    pub(super) fn raise_to(&mut self, rate: Rate) {
         if self.get().is_none_or(|known| known < rate) {
             self.raise(rate);
         }
     }
 
     /// Forgets what was measured.
-    pub(super) fn set(&mut self, rate: Option<u64>) {
+    pub(super) fn set(&mut self, rate: Option<Rate>) {
         self.rates.clear();
         self.rates.extend(rate.map(|rate| (self.round, rate)));
     }

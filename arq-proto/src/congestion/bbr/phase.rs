@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use super::loss::Pace;
+use crate::units::Rate;
 
 /// Rates of a probe and of holding back after it, as multiples of the estimate.
 pub(super) const PROBE_GAIN: f64 = 1.25;
@@ -14,7 +15,7 @@ pub(super) const HOLD_BACK_GAIN: f64 = 0.75;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Phase {
     /// The rate more than doubles per round until the path gives no more.
-    Startup { best: u64, stalled: u8 },
+    Startup { best: Rate, stalled: u8 },
     /// What start-up put into the queue leaves it.
     Drain,
     /// Is there more?
@@ -30,7 +31,8 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    pub(super) const START: Self = Self::Startup { best: 0, stalled: 0 };
+    pub(super) const START: Self =
+        Self::Startup { best: Rate::from_bytes_per_second(0), stalled: 0 };
 
     pub(super) const fn cruise(since: Instant, queue: bool) -> Self {
         Self::Cruise { since, rounds: 0, queue }

@@ -16,6 +16,7 @@ use super::{
     rounds::Round,
     BACK_OFF,
 };
+use crate::units::Rate;
 
 /// Rounds that still show what was sent before a reduction.
 const ANSWERED_AFTER: u64 = 2;
@@ -35,8 +36,8 @@ const MAX_SHARE: f64 = 0.3;
 pub(super) struct Reductions {
     /// The round of the last one, for whatever reason.
     last: Option<u64>,
-    /// The rate before the first of the row, in bytes per second.
-    rate: Option<u64>,
+    /// The rate before the first of the row.
+    rate: Option<Rate>,
     /// The share that was lost before the last one.
     share: f64,
     /// What was sent and lost since it was answered.
@@ -52,8 +53,8 @@ pub(super) struct Reductions {
 /// What was learnt from reductions that did not help.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Unfounded {
-    /// The rate before them, in bytes per second.
-    pub(super) rate: u64,
+    /// The rate before them.
+    pub(super) rate: Rate,
     /// What is lost, at whatever rate.
     pub(super) share: f64,
 }
@@ -72,7 +73,12 @@ impl Reductions {
     }
 
     /// The rate is about to be reduced in round `now`, from `rate`. If those before did not help, it should not be.
-    pub(super) fn on_reduction(&mut self, now: u64, rate: u64, round: &Round) -> Option<Unfounded> {
+    pub(super) fn on_reduction(
+        &mut self,
+        now: u64,
+        rate: Rate,
+        round: &Round,
+    ) -> Option<Unfounded> {
         let in_row = self.rate.is_some() && self.last.is_some_and(|last| now <= last + ROW_ROUNDS);
         if !in_row {
             *self = Self::default();
@@ -86,8 +92,8 @@ impl Reductions {
         if self.futile >= FUTILE && !stands && share <= MAX_SHARE {
             *self = Self::default();
             // Those before them had a reason.
-            let before_them = rate as f64 / BACK_OFF.powi(FUTILE.into());
-            return Some(Unfounded { rate: first.min(before_them as u64), share });
+            let before_them = rate.mul_f64(BACK_OFF.powi(FUTILE.into()).recip());
+            return Some(Unfounded { rate: first.min(before_them), share });
         }
         if !in_row || self.sent >= MIN_PACKETS {
             self.share = share;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::{
     congestion::{AckSample, LossSample, SentSample},
-    units::PacketNumber,
+    units::{PacketNumber, Rate},
 };
 
 /// Fewer packets say nothing about loss or rate: on a thin path a round is several round trips.
@@ -57,26 +57,20 @@ impl Round {
         self.lost_packets as f64 / self.sent_packets().max(1) as f64
     }
 
-    /// Bytes per second with which `bytes` of this round passed, never more than were sent: what a
-    /// path holds back and then releases at once (Wi-Fi aggregation) is no rate.
-    pub(super) fn rate_of(&self, bytes: u64) -> Option<u64> {
+    /// The rate with which `bytes` of this round passed, never more than was sent: what a path holds
+    /// back and then releases at once (Wi-Fi aggregation) is no rate.
+    pub(super) fn rate_of(&self, bytes: u64) -> Option<Rate> {
         if self.is_train && self.sent_packets() < MIN_TRAIN_PACKETS {
             return None;
         }
-        per_second(bytes, self.acked_over.max(self.sent_over))
+        Rate::over(bytes, self.acked_over.max(self.sent_over))
     }
 
     /// Whether it left the sender faster than `rate`: then the path, not the application, decided
     /// how fast it arrived.
-    pub(super) fn was_sent_above(&self, rate: u64) -> bool {
-        per_second(self.bytes + self.lost_bytes, self.sent_over).is_none_or(|sent| sent > rate)
+    pub(super) fn was_sent_above(&self, rate: Rate) -> bool {
+        Rate::over(self.bytes + self.lost_bytes, self.sent_over).is_none_or(|sent| sent > rate)
     }
-}
-
-fn per_second(bytes: u64, time: Duration) -> Option<u64> {
-    let nanos = time.as_nanos();
-    let rate = u128::from(bytes) * 1_000_000_000 / (nanos > 0).then_some(nanos)?;
-    u64::try_from(rate).ok()
 }
 
 /// A round under way.
@@ -188,13 +182,13 @@ impl Rounds {
         }
     }
 
-    /// Bytes per second that the round under way has shown already, as if it had taken `min_rtt` at least:
+    /// The rate that the round under way has shown already, as if it had taken `min_rtt` at least:
     /// acknowledgements that come together are no rate. `None` while it tells too little.
-    pub(super) fn rate_so_far(&self, min_rtt: Duration) -> Option<u64> {
+    pub(super) fn rate_so_far(&self, min_rtt: Duration) -> Option<Rate> {
         let round = &self.open.as_ref()?.round;
         let tells = round.sent_packets() >= MIN_TRAIN_PACKETS && !round.slept;
         let time = round.acked_over.max(round.sent_over).max(min_rtt).max(MIN_TIME);
-        per_second(round.bytes, time).filter(|_| tells)
+        Rate::over(round.bytes, time).filter(|_| tells)
     }
 
     fn start(&mut self, sample: &AckSample) {

@@ -9,13 +9,14 @@
 //! delivers more, a slower one as much as before, later.
 
 use super::rounds::Round;
+use crate::units::Rate;
 
 /// Delivered below this share of the estimate: more is chance, or a flow that has joined.
-const SLOW: (u64, u64) = (3, 4);
+const SLOW: f64 = 0.75;
 /// From one slow round to the next so much more was in flight at least, ...
 const MORE_IN_FLIGHT: (u64, u64) = (5, 4);
 /// ... and so much more was delivered per second at most.
-const AS_MUCH: (u64, u64) = (11, 10);
+const AS_MUCH: f64 = 1.1;
 
 /// The last round, if it was slow.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,33 +26,32 @@ pub(super) struct Slowdown {
 
 #[derive(Debug, Clone, Copy)]
 struct Slow {
-    /// Bytes per second.
-    rate: u64,
+    rate: Rate,
     /// What was sent, in bytes: a round trip before, all that was in flight.
     sent: u64,
 }
 
 impl Slowdown {
-    /// Takes a round with a queue, which has carried `rate` bytes per second where `known` was expected; `product` is
-    /// `known` x least round trip, in bytes. Returns the rate of the path if it has become slower.
+    /// Takes a round with a queue, which has carried `rate` where `known` was expected; `product` is `known` x least
+    /// round trip, in bytes. Returns the rate of the path if it has become slower.
     pub(super) fn on_round(
         &mut self,
         round: &Round,
-        rate: u64,
-        known: u64,
+        rate: Rate,
+        known: Rate,
         product: u64,
-    ) -> Option<u64> {
+    ) -> Option<Rate> {
         let last = self.last.take();
         let sent = round.bytes + round.lost_bytes;
         // Who sends less than the path could carry learns nothing of it.
-        let is_slow = sent >= product && rate < known / SLOW.1 * SLOW.0;
+        let is_slow = sent >= product && rate < known.mul_f64(SLOW);
         if !is_slow || round.slept {
             return None;
         }
         self.last = Some(Slow { rate, sent });
         let last = last?;
         let is_more_in_flight = sent / MORE_IN_FLIGHT.0 >= last.sent / MORE_IN_FLIGHT.1;
-        let is_as_much = rate / AS_MUCH.0 <= last.rate / AS_MUCH.1;
+        let is_as_much = rate <= last.rate.mul_f64(AS_MUCH);
         if !is_more_in_flight || !is_as_much {
             return None;
         }
@@ -69,7 +69,7 @@ impl Slowdown {
 mod tests {
     use super::*;
 
-    const KNOWN: u64 = 12_500_000;
+    const KNOWN: Rate = Rate::from_bytes_per_second(12_500_000);
     const PRODUCT: u64 = 250_000;
 
     /// Rounds of so many bytes, carried at this rate. Returns what the last one tells.
@@ -79,7 +79,8 @@ mod tests {
         for &(bytes, rate) in rounds {
             let mut round = Round::default();
             round.bytes = bytes;
-            last = slowdown.on_round(&round, rate, KNOWN, PRODUCT);
+            let rate = Rate::from_bytes_per_second(rate);
+            last = slowdown.on_round(&round, rate, KNOWN, PRODUCT).map(Rate::bytes_per_second);
         }
         last
     }

@@ -3,7 +3,10 @@
 //! The parts one by one; how they work together is simulated in `tests/congestion`.
 
 use super::{loss::Pace, *};
-use crate::{congestion::RttSample, units::PacketNumber};
+use crate::{
+    congestion::RttSample,
+    units::{PacketNumber, Rate},
+};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -12,6 +15,10 @@ const MTU: u64 = 1_000;
 #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
 fn t0() -> Instant {
     Instant::now()
+}
+
+fn rate(bytes_per_second: u64) -> Rate {
+    Rate::from_bytes_per_second(bytes_per_second)
 }
 
 /// An acknowledgement of `packets` up to `largest`, sent 10 ms ago, of 100 in flight.
@@ -66,7 +73,7 @@ fn a_round_is_what_comes_back_in_a_round_trip() {
     let round = rounds(100, 20, 1)[0];
     assert_eq!((round.sent_packets(), round.lost_packets), (100, 20));
     // 80 kB in 10 ms.
-    assert_eq!(round.rate_of(round.bytes), Some(8_000_000));
+    assert_eq!(round.rate_of(round.bytes), Some(rate(8_000_000)));
     assert!(!round.is_train && !round.app_limited);
     assert!(rounds(7, 0, 1).is_empty(), "too few packets to tell anything");
     assert_eq!(rounds(7, 0, 2).len(), 1, "but two round trips of them are enough");
@@ -81,22 +88,22 @@ fn what_is_released_at_once_is_no_rate_and_silence_belongs_to_the_round() {
     // Sent over 20 ms, held back, and acknowledged within 2 ms.
     let compressed = AckSample { sent_at: t0 + 20 * MS, ..ack(t0 + 12 * MS, 200, 200) };
     let round = rounds.on_ack(&compressed).unwrap();
-    assert_eq!(round.rate_of(round.bytes), Some(10_000_000), "200 kB in 20 ms");
+    assert_eq!(round.rate_of(round.bytes), Some(rate(10_000_000)), "200 kB in 20 ms");
     rounds.on_loss(&loss(t0, 100, LossCause::Timeout));
     let silent = rounds.on_ack(&ack(t0 + 512 * MS, 300, 50)).unwrap();
     assert_eq!((silent.sent_packets(), silent.lost_packets), (150, 100));
-    assert_eq!(silent.rate_of(silent.bytes), Some(100_000), "50 kB in half a second");
+    assert_eq!(silent.rate_of(silent.bytes), Some(rate(100_000)), "50 kB in half a second");
 }
 
 // ARQ-CC-6
 #[test]
 fn start_up_learns_before_a_round_is_over_unless_there_is_a_queue() {
-    for (waited, learnt) in [(Duration::ZERO, Some(6_000_000)), (3 * MS, None)] {
+    for (waited, learnt) in [(Duration::ZERO, Some(rate(6_000_000))), (3 * MS, None)] {
         let (t0, mut bbr) = (t0(), Bbr::new(MTU as u16, None));
         (0..=100).for_each(|number| bbr.on_sent(&sending(t0, number)));
         bbr.on_ack(&ack(t0 + 10 * MS, 0, 1));
-        let within = bbr.window() as f64 / bbr.pacing_rate().unwrap() as f64;
-        assert!((0.003..0.004).contains(&within), "the first window leaves in {within:.4} s");
+        let within = bbr.pacing_rate().unwrap().time_for(bbr.window());
+        assert!((3 * MS..4 * MS).contains(&within), "the first window leaves in {within:?}");
         let rtt = Some(RttSample { least: 10 * MS + waited, most: 10 * MS + waited });
         bbr.on_ack(&AckSample { rtt, ..ack(t0 + 15 * MS, 60, 60) });
         // 60 kB came back within 5 ms, and count as if they had taken the round trip of 10 ms.
@@ -163,7 +170,7 @@ fn rounds_in_which_the_host_slept_lower_no_rate_unless_a_queue_shows() {
             let rtt = RttSample { least: 10 * MS + queue, most: 10 * MS + queue + wait };
             bbr.on_ack(&AckSample { rtt: Some(rtt), ..ack(now, number, packets) });
             number += 1;
-            bbr.rate.get()
+            bbr.rate.get().map(Rate::bytes_per_second)
         };
         let before = (0..4).filter_map(|_| round(100, false, Duration::ZERO)).max();
         let after = (0..rounds).map(|_| round(20, sleeps, queue)).last().unwrap();
@@ -215,26 +222,26 @@ fn a_train_tells_a_rate_if_it_is_long_enough() {
     let long = train(20);
     assert!(long.is_train);
     // 20 kB over 4 ms; over 2 ms x 20 / 10 when sent, the first ten having left at once.
-    assert_eq!(long.rate_of(long.bytes), Some(5_000_000));
-    assert!(long.was_sent_above(4_900_000) && !long.was_sent_above(5_000_000));
+    assert_eq!(long.rate_of(long.bytes), Some(rate(5_000_000)));
+    assert!(long.was_sent_above(rate(4_900_000)) && !long.was_sent_above(rate(5_000_000)));
     assert_eq!(train(15).rate_of(15 * MTU), None);
 }
 
 // ARQ-CC-8
 #[test]
 fn pauses_make_no_rate_older() {
-    let mut rate = MaxRate::new();
-    rate.update(100);
+    let mut max = MaxRate::new();
+    max.update(rate(100));
     for _ in 0..1_000 {
-        rate.raise(50);
+        max.raise(rate(50));
     }
-    assert_eq!(rate.get(), Some(100));
-    rate.raise(120);
-    assert_eq!(rate.get(), Some(120));
+    assert_eq!(max.get(), Some(rate(100)));
+    max.raise(rate(120));
+    assert_eq!(max.get(), Some(rate(120)));
     for _ in 0..17 {
-        rate.update(80);
+        max.update(rate(80));
     }
-    assert_eq!(rate.get(), Some(80), "after sixteen rounds that the path decided");
+    assert_eq!(max.get(), Some(rate(80)), "after sixteen rounds that the path decided");
 }
 
 // ARQ-CC-6
@@ -306,15 +313,15 @@ fn what_several_flows_lose_together_is_not_the_mediums() {
 /// Reductions until one is found to be unfounded, of so many rounds with a queue and without in turn, in which these
 /// shares of 100 packets are lost.
 fn reductions(queue: [bool; 4], lost: [u64; 6]) -> Option<reduction::Unfounded> {
-    let (mut reductions, mut now, mut rate) = (Reductions::default(), 0, 1_000_000.0);
+    let (mut reductions, mut now, mut before) = (Reductions::default(), 0, rate(1_000_000));
     lost.into_iter().find_map(|lost| {
         let round = rounds(100, lost, 1)[0];
         for queue in queue {
             now += 1;
             reductions.on_round(now, &round, queue);
         }
-        let unfounded = reductions.on_reduction(now, rate as u64, &round);
-        rate *= BACK_OFF;
+        let unfounded = reductions.on_reduction(now, before, &round);
+        before = before.mul_f64(BACK_OFF);
         unfounded
     })
 }
@@ -325,7 +332,7 @@ fn reductions_that_do_not_help_are_unfounded_unless_the_queue_stands() {
     let jitter = reductions([true, false, true, true], [20; 6]).expect("the loss stays the same");
     assert!((jitter.share - 0.2).abs() < 1e-9, "{jitter:?}");
     // The first one had a reason, by all that is known: the three after it had none.
-    assert!((999_990..=1_000_000).contains(&jitter.rate), "{jitter:?}");
+    assert!((rate(999_990)..=rate(1_000_000)).contains(&jitter.rate), "{jitter:?}");
     assert!(reductions([true; 4], [20; 6]).is_none(), "a queue that others fill, too");
     let joined = [4, 12, 20, 29, 29, 29];
     assert!(reductions([true, false, true, true], joined).is_none(), "others have joined");
@@ -338,7 +345,7 @@ fn a_queue_that_loses_too_much_is_not_taken_for_a_longer_path() {
     for (lost, least_rtt) in [(0, 20 * MS), (20, 10 * MS)] {
         let mut bbr = Bbr::new(MTU as u16, None);
         bbr.min_rtt.update(t0(), 10 * MS);
-        bbr.rate.set(Some(10_000_000));
+        bbr.rate.set(Some(rate(10_000_000)));
         bbr.phase = Phase::cruise(t0(), false);
         let mut round = rounds(100, lost, 1)[0];
         round.min_rtt = Some(20 * MS);
@@ -380,17 +387,17 @@ fn the_estimate_outlives_half_a_minute_and_then_halves() {
         now += 10 * MS;
         bbr.on_ack(&ack(now, n, 1_000));
     }
-    let rate = bbr.rate.get().unwrap();
+    let before = bbr.rate.get().unwrap();
     assert!(bbr.queue_window > 0);
     let after = |bbr: &mut Bbr, seconds: u32| {
         bbr.on_sent(&sending(now + seconds * 1_000 * MS, 20));
         bbr.rate.get().unwrap()
     };
-    assert_eq!(after(&mut bbr, 29), rate);
-    assert_eq!(after(&mut bbr, 31), rate / 2);
+    assert_eq!(after(&mut bbr, 29), before);
+    assert_eq!(after(&mut bbr, 31), before.mul_f64(0.5));
     assert_eq!(bbr.queue_window, 0, "the queue is another");
-    assert_eq!(after(&mut bbr, 32), rate / 2);
-    assert_eq!(after(&mut bbr, 42), rate / 4);
+    assert_eq!(after(&mut bbr, 32), before.mul_f64(0.5));
+    assert_eq!(after(&mut bbr, 42), before.mul_f64(0.25));
     assert_eq!(bbr.phase, Phase::START);
 }
 
@@ -399,7 +406,7 @@ fn the_estimate_outlives_half_a_minute_and_then_halves() {
 fn what_was_sent_before_a_slowdown_lowers_the_rate_no_further() {
     let mut bbr = Bbr::new(MTU as u16, None);
     bbr.min_rtt.update(t0(), 10 * MS);
-    bbr.rate.set(Some(100_000_000));
+    bbr.rate.set(Some(rate(100_000_000)));
     bbr.phase = Phase::cruise(t0(), false);
     rounds(100, 0, 10).iter().for_each(|round| bbr.loss.on_round(round, false));
     // Twice as long as the path, at a tenth of its rate, and half of it is dropped.
