@@ -9,7 +9,7 @@
 use std::time::Instant;
 
 use super::{
-    transmit::{Transmit, CHUNK_OVERHEAD},
+    transmit::{Transmit, ONE_CHUNK_OVERHEAD_BYTES},
     Connection,
 };
 use crate::{
@@ -122,10 +122,7 @@ impl Connection {
 
     /// The largest chunk that fits a packet.
     fn largest_chunk_bytes(&self) -> usize {
-        let cookie = self
-            .cookie()
-            .map_or(0, |cookie| 8 + 4 + 8 + cookie.cookie.len() + 8 + cookie.params.len());
-        usize::from(self.path_mtu.size())
-            .saturating_sub(DataHeader::MAX_OVERHEAD + cookie + CHUNK_OVERHEAD)
+        let cookie = self.cookie().map_or(0, |cookie| cookie.max_bytes());
+        usize::from(self.path_mtu.size()).saturating_sub(ONE_CHUNK_OVERHEAD_BYTES + cookie)
     }
 }

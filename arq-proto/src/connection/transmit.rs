@@ -20,7 +20,7 @@ use crate::{
     timer::TimerKind,
     units::{LaneId, LaneSet, MessageSeq, PacketNumber},
     wire::{
-        frame::Frame,
+        frame::{ChunkFrame, Frame},
         packet::DataHeader,
         protection::{self, TAG_BYTES},
         BASE_MTU,
@@ -38,14 +38,11 @@ pub struct Transmit {
     pub segment_size: usize,
 }
 
-/// Bytes of a chunk's frame beside the data, at most (see `ChunkFrame::overhead`).
-pub(super) const CHUNK_OVERHEAD: usize = 1 + 8 + 4 + 4 + 2;
 /// Bytes of a packet with one chunk beside the chunk's data, at most.
-pub const ONE_CHUNK_OVERHEAD_BYTES: usize = DataHeader::MAX_OVERHEAD + CHUNK_OVERHEAD;
-/// Room for any control frame.
-const CONTROL_BYTES: usize = 9;
+pub const ONE_CHUNK_OVERHEAD_BYTES: usize = DataHeader::MAX_OVERHEAD + ChunkFrame::MAX_OVERHEAD;
 /// A packet with nothing but a path challenge or response, at most.
-pub(super) const PATH_PACKET_BYTES: u64 = (DataHeader::MAX_OVERHEAD + CONTROL_BYTES) as u64;
+pub(super) const PATH_PACKET_BYTES: u64 =
+    (DataHeader::MAX_OVERHEAD + Frame::MAX_CONTROL_BYTES) as u64;
 
 /// A sender keeps so much of reliable messages for repair, or as much as its own connection window has, if it is
 /// more: whatever the peer grants. The default window, so that no peer with defaults is slower for it.
@@ -290,18 +287,18 @@ impl Connection {
 
     /// Credit, forgotten messages and pings.
     fn offer_control(&mut self, out: &mut Vec<u8>, draft: &mut Draft) {
-        if self.is_credit_due() && draft.room(out) >= CONTROL_BYTES {
+        if self.is_credit_due() && draft.room(out) >= Frame::MAX_CONTROL_BYTES {
             let bytes = self.granted.announce();
             draft.put(out, &Frame::MaxData { bytes }, Some(Content::MaxData));
         }
         for lane in LaneId::all() {
             let index = lane.index();
-            if self.lane_granted[index].is_due() && draft.room(out) >= CONTROL_BYTES {
+            if self.lane_granted[index].is_due() && draft.room(out) >= Frame::MAX_CONTROL_BYTES {
                 let bytes = self.lane_granted[index].announce();
                 let frame = Frame::MaxLaneData { lane, bytes };
                 draft.put(out, &frame, Some(Content::MaxLaneData(lane)));
             }
-            if draft.room(out) >= CONTROL_BYTES {
+            if draft.room(out) >= Frame::MAX_CONTROL_BYTES {
                 if let Some(below) = self.send_lanes[index].take_forget() {
                     draft.put(out, &Frame::Forget { lane, below }, Some(Content::Forget(lane)));
                 }

@@ -113,6 +113,9 @@ pub fn put_varint(out: &mut Vec<u8>, value: u64) {
     }
 }
 
+/// Bytes of the longest integer.
+pub const MAX_VARINT_BYTES: usize = 8;
+
 /// Bytes that [`put_varint`] appends.
 #[must_use]
 pub const fn varint_len(value: u64) -> usize {

@@ -4,7 +4,7 @@
 
 use super::{
     ack::Ack,
-    cursor::{put_varint, varint_len, DecodeError, Reader},
+    cursor::{put_varint, varint_len, DecodeError, Reader, MAX_VARINT_BYTES},
     MAX_CHUNKS, MAX_MESSAGE_BYTES, MIN_CHUNK_BYTES,
 };
 use crate::{
@@ -155,6 +155,9 @@ impl ChunkFrame<'_> {
         self.data.len() == self.message_bytes
     }
 
+    /// Bytes beside the data, at most: kind, number of the message, its length, size and index of the chunk.
+    pub const MAX_OVERHEAD: usize = 1 + MAX_VARINT_BYTES + 4 + 4 + 2;
+
     /// Bytes that the frame takes in a packet beside its data.
     #[must_use]
     pub fn overhead(
@@ -191,8 +194,11 @@ impl<'a> Frame<'a> {
         !matches!(self, Self::Padding | Self::Ack(_))
     }
 
-    /// Appends the frame. Acknowledgements are written by [`Ack::encode`] straight from the set of
-    /// received packets, so this writes the others.
+    /// Bytes of the longest frame but those with a text, an acknowledgement or a piece of a message.
+    pub const MAX_CONTROL_BYTES: usize = 1 + MAX_VARINT_BYTES;
+
+    /// Appends the frame. A connection writes its acknowledgements with [`Ack::encode`], straight from the set of
+    /// received packets: here each of their numbers is looked at.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Padding => out.push(PADDING),

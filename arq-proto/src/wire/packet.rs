@@ -12,7 +12,7 @@
 //! ```
 
 use super::{
-    cursor::{put_varint, DecodeError, Reader},
+    cursor::{put_varint, DecodeError, Reader, MAX_VARINT_BYTES},
     params::Params,
     protection, BASE_MTU,
 };
@@ -259,6 +259,14 @@ pub struct Cookie<'a> {
     pub cookie: &'a [u8],
     /// The client's limits, encoded.
     pub params: &'a [u8],
+}
+
+impl Cookie<'_> {
+    /// Bytes that it adds to a header, at most.
+    #[must_use]
+    pub const fn max_bytes(&self) -> usize {
+        8 + 4 + MAX_VARINT_BYTES + self.cookie.len() + MAX_VARINT_BYTES + self.params.len()
+    }
 }
 
 impl<'a> DataHeader<'a> {
