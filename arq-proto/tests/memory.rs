@@ -87,6 +87,29 @@ fn unfinished_messages(victim: &mut Victim) {
     }
 }
 
+/// Short messages that are never completed, in the memory of long ones that the application has read and given back.
+fn unfinished_messages_in_recycled_memory(victim: &mut Victim) {
+    const LONG: usize = 127 * 512;
+    let reliable = lanes(Reliability::Reliable).next().unwrap();
+    let mut long_seq = 0;
+    for seq in 0..8 {
+        for lane in lanes(Reliability::BestEffort) {
+            for index in 0..LONG / 512 {
+                victim.frames(&chunk(reliable, long_seq, LONG, index));
+                victim.sleep(PACE);
+            }
+            long_seq += 1;
+            victim.with_connection(|now, conn| {
+                let message = conn.recv(now, reliable).expect("all of it has come");
+                conn.recycle(message);
+            });
+            // More than half as long it takes that memory, shorter it must not.
+            let part = if seq % 2 == 0 { 2 } else { 4 };
+            victim.frames(&chunk(lane, seq, LONG / part + 512, 1));
+        }
+    }
+}
+
 /// Symbols that stand in for others, of messages that are never completed: one too few of each.
 fn repair_symbols_without_end(victim: &mut Victim) {
     let lanes: Vec<_> = lanes(Reliability::BestEffort).collect();
@@ -211,8 +234,11 @@ fn memory_is_bounded_whatever_the_peer_does() {
     let queued = 16 * (config.queue_bytes as usize + 65_535);
     // What is known of 1,024 messages of a lane, however small.
     let begun = 16 * 1_024 * 320;
-    let attacks: [(&str, Attack, usize); 9] = [
+    // Less than twice what eight lanes of best effort may hold; and what waits to be used again.
+    let recycled = 2 * 8 * (128 << 10) + MIB;
+    let attacks: [(&str, Attack, usize); 10] = [
         ("unfinished messages", unfinished_messages, received + MIB),
+        ("... in recycled memory", unfinished_messages_in_recycled_memory, recycled + MIB / 2),
         ("repair symbols without end", repair_symbols_without_end, received + MIB),
         ("scattered messages", scattered_messages, received + MIB),
         ("gaps without end", gaps_without_end, MIB),
