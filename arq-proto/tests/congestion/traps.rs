@@ -149,6 +149,89 @@ fn steps_of_the_round_trip_are_followed() {
     }
 }
 
+/// Mb/s that arrive in each second of `time` over a path that becomes `after` when a connection has got used to `before`.
+fn over_a_change(before: Path, after: Path, time: u32) -> Vec<f64> {
+    let config = ConfigBuilder { lane_window_bytes: 8 << 20, ..config(BBR) };
+    let scenario = arq_sim::Scenario::new(SEED).config(config).client_sends(bulk().flows);
+    let mut pair = arq_sim::Pair::new(&scenario);
+    let mut read = 0;
+    let mut run_over = |path: Path, seconds: u32| -> Vec<f64> {
+        pair.world.lay_wire(pair.client, pair.server, path.up());
+        pair.world.lay_wire(pair.server, pair.client, path.down());
+        let each = (0..seconds).map(|_| {
+            pair.world.run_for(SECOND).unwrap();
+            let bytes = pair.server_side().app.bytes_read();
+            (bytes - std::mem::replace(&mut read, bytes)) as f64 * 8.0 / 1e6
+        });
+        each.collect()
+    };
+    run_over(before, 4);
+    run_over(after, time)
+}
+
+// ARQ-CC-6
+#[test]
+fn a_longer_path_that_loses_more_is_no_queue() {
+    for (round_trip, loss) in [(80 * MS, 0.1), (80 * MS, 0.04), (200 * MS, 0.1), (40 * MS, 0.25)] {
+        let after = Path { round_trip, loss, queue: 2.0, ..PATH };
+        let goodput = over_a_change(PATH, after, 12);
+        println!("{round_trip:?}, {loss} lost: {goodput:.0?} Mb/s");
+        let last = goodput[6..].iter().sum::<f64>() / 6.0;
+        assert!(last >= 0.6 * after.capacity(), "{round_trip:?}, {loss} lost: {goodput:.0?} Mb/s");
+    }
+}
+
+// ARQ-CC-6
+#[test]
+fn to_see_the_least_round_trip_anew_costs_no_rate() {
+    // Of a path that has become longer it must be measured, and a hundred milliseconds are many round trips.
+    let before = Path { mbps: 500, round_trip: MS, queue: 4.0, ..PATH };
+    let after = Path { round_trip: 4 * MS, ..before };
+    let goodput = over_a_change(before, after, 16);
+    println!("{goodput:.0?} Mb/s");
+    assert!(goodput[1..].iter().all(|&mbps| mbps >= 0.6 * after.capacity()), "{goodput:.0?} Mb/s");
+}
+
+// ARQ-CC-6
+#[test]
+fn who_starts_beside_a_flow_that_keeps_the_queue_full_does_not_drain_it_for_ever() {
+    for queue in [1.0, 5.0] {
+        let path = Path { mbps: 20, queue, ..PATH };
+        let mut shared = path.shared();
+        shared.join(config(CongestionConfig::Cubic), bulk());
+        shared.join(config(BBR), bulk());
+        let seconds: Vec<f64> = (0..10).map(|_| shared.goodput(SECOND).unwrap()[1]).collect();
+        println!("queue of {queue}: {seconds:.1?} Mb/s");
+        let least = seconds[2..].iter().copied().fold(f64::INFINITY, f64::min);
+        assert!(least >= 0.1 * path.capacity(), "queue of {queue}: {seconds:.1?} Mb/s");
+    }
+}
+
+// ARQ-CC-6
+#[test]
+fn start_up_on_a_thin_path_keeps_to_what_was_measured() {
+    // A beacon beside bulk, at 250 kbit/s with a queue of ten seconds.
+    let beacon = Flow::reliable(0, 100, u64::MAX).every(100 * MS);
+    let scenario = arq_sim::Scenario::new(SEED).config(config(BBR));
+    let mut pair = arq_sim::Pair::new(&scenario.client_sends([beacon, bulk().flows.remove(0)]));
+    let thin = Bottleneck { rate_bps: 250_000, queue_bytes: 312_500 };
+    let up = WireConfig { bottleneck: Some(thin), ..WireConfig::with_delay(10 * MS) };
+    pair.world.lay_wire(pair.client, pair.server, up);
+    pair.world.lay_wire(pair.server, pair.client, WireConfig::with_delay(10 * MS));
+    let lane = arq_sim::lane(0, arq_proto::Reliability::Reliable);
+    for second in 1..=12 {
+        pair.world.run_for(SECOND).unwrap();
+        let latencies = pair.server_side().app.inbox(lane).latencies.clone();
+        let server = pair.accepted().unwrap();
+        pair.world.with_conn(server, |_, _, app| app.forget_latencies());
+        let latest = latencies.iter().max().copied().unwrap_or_default();
+        let window = pair.client_side().connection().stats().window_bytes;
+        println!("second {second}: latest of {} {latest:?}, window {window}", latencies.len());
+        let is_timely = latencies.len() > 5 && latest <= 700 * MS;
+        assert!(second < 8 || is_timely, "second {second}: {latest:?}");
+    }
+}
+
 // ARQ-CC-6
 #[test]
 fn a_path_that_becomes_ten_times_slower_is_followed_before_its_queue_fills() {

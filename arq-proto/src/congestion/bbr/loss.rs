@@ -6,8 +6,8 @@
 //! full one. So the *base loss* is what is lost in rounds whose round-trip time shows no queue, or
 //! less, where less is lost with one. Two things speak for congestion: more than the base is lost
 //! while there is a queue; or, where no queue can be seen (policers, tiny buffers, and a queue that
-//! has been full for as long as we know the path), more is lost when we probe for rate than when we
-//! hold back.
+//! has been full for as long as we know the path), more is lost when we probe for rate, or start, than
+//! when we hold back.
 
 use std::collections::VecDeque;
 
@@ -36,6 +36,12 @@ const MIN_HELD_BACK: f64 = 15.0;
 const MAX_TALLIED: f64 = 400.0;
 /// Comparisons in a row that must agree.
 const STRIKES: u8 = 2;
+/// Standard errors by which they must differ for loss to be ours although no queue shows: several flows do what one
+/// cannot see. Then so many reductions follow, before it must be seen again: chance is bounded by that.
+const CERTAIN: f64 = 3.0;
+const MAX_REDUCTIONS: u8 = 6;
+/// Packets lost in a row, in the mean: longer runs are fades, which come and go whatever is sent.
+const MAX_RUN: f64 = 4.0;
 /// Phases that may have packets under way.
 const MAX_MARKS: usize = 16;
 
@@ -52,9 +58,13 @@ pub(super) enum Pace {
 struct Tally {
     lost: f64,
     sent: f64,
+    /// Runs of packets that were lost.
+    runs: f64,
 }
 
 impl Tally {
+    const NONE: Self = Self { lost: 0.0, sent: 0.0, runs: 0.0 };
+
     fn share(self) -> f64 {
         self.lost / self.sent.max(1.0)
     }
@@ -63,10 +73,24 @@ impl Tally {
         (self.share() * (1.0 - self.share())).max(0.005) / self.sent.max(1.0)
     }
 
+    /// Whether more of these are lost than of `others`, by so many standard errors.
+    fn exceeds(self, others: Self, errors: f64) -> bool {
+        let sigma = (self.variance() + others.variance()).sqrt();
+        self.share() - others.share() > TOLERANCE + errors * sigma
+    }
+
+    /// Whether that is certain.
+    fn surely_exceeds(self, others: Self) -> bool {
+        let has_enough = self.sent >= MIN_PROBED && others.sent >= MIN_HELD_BACK;
+        let is_scattered = self.lost + others.lost <= MAX_RUN * (self.runs + others.runs);
+        has_enough && is_scattered && self.exceeds(others, CERTAIN)
+    }
+
     fn fade(&mut self) {
         if self.sent > MAX_TALLIED {
             self.lost /= 2.0;
             self.sent /= 2.0;
+            self.runs /= 2.0;
         }
     }
 }
@@ -84,19 +108,28 @@ pub(super) struct LossModel {
     above: Tally,
     below: Tally,
     strikes: u8,
+    /// What is lost beyond this is not the medium's, until holding back has lost as much.
+    cap: f64,
+    /// Reductions still to be made for loss that is ours, though no queue may show.
+    ours: u8,
+    /// The last packet that was lost: a run of them goes on behind it.
+    last_lost: PacketNumber,
 }
 
 impl LossModel {
     pub(super) const fn new() -> Self {
         Self {
-            clear: Tally { lost: 0.0, sent: 0.0 },
-            queued: Tally { lost: 0.0, sent: 0.0 },
+            clear: Tally::NONE,
+            queued: Tally::NONE,
             shares: VecDeque::new(),
             median: 0.0,
             marks: VecDeque::new(),
-            above: Tally { lost: 0.0, sent: 0.0 },
-            below: Tally { lost: 0.0, sent: 0.0 },
+            above: Tally::NONE,
+            below: Tally::NONE,
             strikes: 0,
+            cap: MAX_BASE,
+            ours: 0,
+            last_lost: PacketNumber(0),
         }
     }
 
@@ -113,9 +146,16 @@ impl LossModel {
 
     /// The fate of packets up to `largest`: they were sent at the same pace, or nearly all were.
     pub(super) fn tally(&mut self, largest: PacketNumber, packets: u64, lost: bool) {
+        let is_new = largest.0.saturating_sub(packets) > self.last_lost.0;
+        if lost {
+            self.last_lost = largest;
+        }
         let Some(tally) = self.tally_of(largest) else { return };
         tally.sent += packets as f64;
-        tally.lost += if lost { packets as f64 } else { 0.0 };
+        if lost {
+            tally.lost += packets as f64;
+            tally.runs += if is_new { 1.0 } else { 0.0 };
+        }
     }
 
     /// Packets up to `largest` that were counted as lost have arrived after all.
@@ -161,14 +201,25 @@ impl LossModel {
         self.median = sorted[(sorted.len() - 1) / 2];
     }
 
-    /// What was taken for the medium's loss may be something else.
-    pub(super) fn forget_base(&mut self) {
-        (self.clear, self.queued, self.median) = (Tally::default(), Tally::default(), 0.0);
-        self.shares.clear();
+    /// Start-up and the draining after it are over. What was taken for the medium's loss may be another's queue: where
+    /// draining has lost less than start-up, the medium loses no more than draining did.
+    pub(super) fn end_start_up(&mut self) {
+        let (above, below) = (self.above, self.below);
+        *self = Self { marks: std::mem::take(&mut self.marks), ..Self::new() };
+        if above.surely_exceeds(below) {
+            (self.cap, self.ours) = (below.share(), MAX_REDUCTIONS);
+        }
+    }
+
+    /// What is lost from now on may be a queue's, though none shows: not more than is known is the medium's.
+    pub(super) fn doubt(&mut self) {
+        self.cap = self.base();
     }
 
     /// The medium loses this share, with a queue or without, until more rounds say otherwise.
     pub(super) fn accept(&mut self, share: f64) {
+        self.cap = self.cap.max(share);
+        self.ours = 0;
         self.median = share;
         self.shares = VecDeque::from([share; WINDOWS / 2]);
     }
@@ -176,7 +227,7 @@ impl LossModel {
     /// What the medium loses, as far as that is known. Beyond the most that is excused ever less is: such a path is in
     /// trouble, whatever the reason, and a policer would have its victims excused that it makes of our own excess.
     pub(super) fn base(&self) -> f64 {
-        self.median.min(2.0 * MAX_BASE - self.median).max(0.0)
+        self.median.min(2.0 * MAX_BASE - self.median).min(self.cap).max(0.0)
     }
 
     /// Bytes of a round that the path would have carried, had it not been for the base loss.
@@ -185,6 +236,17 @@ impl LossModel {
         let sigma = sigma(self.base(), round.sent_packets());
         let most = (self.base() + sigma / 2.0) * (round.bytes + round.lost_bytes) as f64;
         round.lost_bytes.min(most as u64)
+    }
+
+    /// Whether sending less was seen to lose less: then what is lost beyond the medium's share is congestion, though no
+    /// queue may show.
+    pub(super) const fn is_ours(&self) -> bool {
+        self.ours > 0
+    }
+
+    /// A reduction was made for it.
+    pub(super) fn on_reduction(&mut self) {
+        self.ours = self.ours.saturating_sub(1);
     }
 
     /// Whether a round lost more than chance explains.
@@ -216,14 +278,16 @@ impl LossModel {
         if self.above.sent < MIN_PROBED || self.below.sent < MIN_HELD_BACK {
             return false;
         }
-        let difference = self.above.share() - self.below.share();
-        let sigma = (self.above.variance() + self.below.variance()).sqrt();
-        if difference > TOLERANCE + 1.5 * sigma {
+        let below = self.below.share();
+        let difference = self.above.share() - below;
+        let is_certain = self.above.surely_exceeds(self.below);
+        if self.above.exceeds(self.below, 1.5) {
             self.strikes += 1;
         } else {
             self.strikes = self.strikes.saturating_sub(1);
+            self.cap = self.cap.max(below).min(MAX_BASE);
+            self.ours = 0;
         }
-        let below = self.below.share();
         self.above.fade();
         self.below.fade();
         if self.strikes < STRIKES {
@@ -234,6 +298,9 @@ impl LossModel {
         let slope = difference / (PROBE_GAIN - HOLD_BACK_GAIN);
         let at_rest = (below - slope * HOLD_BACK_GAIN).max(0.0);
         self.accept(self.median.min(at_rest));
+        if is_certain {
+            (self.cap, self.ours) = (self.median, MAX_REDUCTIONS);
+        }
         true
     }
 }

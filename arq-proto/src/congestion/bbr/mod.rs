@@ -28,7 +28,7 @@ mod slowdown;
 use std::time::{Duration, Instant};
 
 use burst::Bursts;
-use loss::LossModel;
+use loss::{LossModel, TOLERANCE};
 use path::{MaxRate, MinRtt};
 use phase::Phase;
 use reduction::Reductions;
@@ -51,6 +51,9 @@ const MAX_WINDOW_BYTES: u64 = 1 << 30;
 /// Growth of the rate per round that keeps start-up going, and rounds without it that end it.
 const GROWTH: f64 = 1.25;
 const STALLED_ROUNDS: u8 = 3;
+/// One such round is enough if round trips are so many times the least one: the queue holds more than start-up means to
+/// put there.
+const BLOATED: u32 = 4;
 /// Start-up sends more by the share that is lost, up to this: a queue that others keep full may lose more.
 const MAX_COMPENSATED: f64 = 0.25;
 /// Rounds of draining at most after a probe, and of cruising at least before one.
@@ -68,6 +71,8 @@ const BACK_OFF: f64 = 0.85;
 const WINDOW_STEP: (u64, u64) = (3, 2);
 /// A queue that lost too much may still stand so many rounds later.
 const OVERFULL_ROUNDS: u64 = 2;
+/// What stands through so many reductions, with not one round without it, may be no queue but a longer path.
+const DOUBTED_AFTER: u8 = 7;
 /// Time with half the product in flight, to see the least round trip.
 const PROBE_RTT: Duration = Duration::from_millis(100);
 /// An idle connection keeps its estimate for so long, then halves it per further interval
@@ -98,6 +103,8 @@ pub struct Bbr {
     /// The last round that had a queue and lost more than the medium does.
     overfull_in: Option<u64>,
     slowdown: Slowdown,
+    /// Reductions for a queue since the last round without one.
+    doubted: u8,
     /// The rate before the last reduction, for when it proves unfounded: one that a single round led to, not one
     /// that many packets did.
     before_reduction: Option<Rate>,
@@ -127,6 +134,7 @@ impl Bbr {
             queue_window: 0,
             overfull_in: None,
             slowdown: Slowdown::default(),
+            doubted: 0,
             before_reduction: None,
             busy_at: None,
             silent: false,
@@ -136,11 +144,15 @@ impl Bbr {
     /// The estimate, once a round trip was measured.
     fn bandwidth(&self) -> Option<Rate> {
         let least = match self.phase {
-            // What a new connection may send, before samples show more.
-            Phase::Startup { .. } => self.each_round_trip(bytes_of(INITIAL_PACKETS, self.mtu))?,
+            Phase::Startup { .. } if !self.rate.is_of_path() => self.initial_rate()?,
             _ => self.least_rate(),
         };
         Some(self.known_rate().max(least))
+    }
+
+    /// What a new connection may send, before samples show more.
+    fn initial_rate(&self) -> Option<Rate> {
+        self.each_round_trip(bytes_of(INITIAL_PACKETS, self.mtu))
     }
 
     /// So many bytes in each of the least round trips.
@@ -185,6 +197,11 @@ impl Bbr {
     }
 
     fn enter(&mut self, phase: Phase) {
+        let is_drain = |phase| matches!(phase, Phase::Drain { .. });
+        if is_drain(self.phase) && !is_drain(phase) {
+            // Who joined while others kept the queue full has never seen it empty.
+            self.loss.end_start_up();
+        }
         self.phase = phase;
         self.loss.mark(self.rounds.next_number(), phase.pace());
     }
@@ -198,16 +215,19 @@ impl Bbr {
         if self.follow_slowdown(round, queue) {
             return;
         }
+        if !queue {
+            self.doubted = 0;
+        }
         let next = match self.phase {
             Phase::Startup { best, stalled } => {
                 self.start_up(round, queue, decided_by_path, best, stalled)
             }
-            Phase::Drain if queue => self.phase,
-            Phase::Drain => {
-                // Who joined while others kept the queue full has never seen it empty, and taken its loss for the
-                // medium's.
-                self.loss.forget_base();
-                Phase::cruise(now, queue)
+            // Long enough to see what draining loses.
+            Phase::Drain { rounds }
+                if (queue || rounds == 0 && self.loss.base() > TOLERANCE)
+                    && rounds + 1 < DRAIN_ROUNDS =>
+            {
+                Phase::Drain { rounds: rounds + 1 }
             }
             Phase::ProbeUp => Phase::ProbeDown { rounds: 0 },
             Phase::ProbeDown { rounds } if queue && rounds + 1 < DRAIN_ROUNDS => {
@@ -216,15 +236,20 @@ impl Bbr {
             Phase::Slowdown { rounds } if queue && rounds + 1 < DRAIN_ROUNDS => {
                 Phase::Slowdown { rounds: rounds + 1 }
             }
-            Phase::ProbeDown { .. } | Phase::Slowdown { .. } => Phase::cruise(now, queue),
+            Phase::Drain { .. } | Phase::ProbeDown { .. } | Phase::Slowdown { .. } => {
+                Phase::cruise(now, queue)
+            }
             Phase::Cruise { since, rounds, .. } => self.cruise_on(now, since, rounds, queue),
             Phase::ProbeRtt { .. } => self.phase,
         };
+        let overfull = (queue || self.loss.is_ours()) && self.loss.is_excessive(round);
         self.enter(next);
-        let steady = !matches!(self.phase, Phase::Startup { .. } | Phase::Drain);
+        let steady = !matches!(
+            self.phase,
+            Phase::Startup { .. } | Phase::Drain { .. } | Phase::ProbeRtt { .. }
+        );
         // Losses of what was sent before a reduction belong to it.
         let answered = self.reductions.on_round(self.round, round, queue);
-        let overfull = queue && self.loss.is_excessive(round);
         if overfull {
             self.overfull_in = Some(self.round);
         }
@@ -235,8 +260,8 @@ impl Bbr {
 
     /// A round with a queue has lost more than the medium does.
     fn reduce(&mut self, round: &Round) {
-        let before = self.rate.get();
-        match self.reductions.on_reduction(self.round, self.known_rate(), round) {
+        let before = self.known_rate();
+        match self.reductions.on_reduction(self.round, before, round) {
             Some(unfounded) => {
                 self.loss.accept(unfounded.share);
                 self.rate.raise_to(unfounded.rate);
@@ -244,7 +269,9 @@ impl Bbr {
             }
             None => {
                 self.back_off(HOLD_AFTER_QUEUE);
-                self.before_reduction = before;
+                self.loss.on_reduction();
+                self.before_reduction = Some(before);
+                self.doubted = self.doubted.saturating_add(1);
             }
         }
     }
@@ -256,10 +283,12 @@ impl Bbr {
             self.slowdown.forget();
             return false;
         }
-        let known = self.known_rate();
+        // What is held back on purpose does not arrive.
+        let expected = self.known_rate().mul_f64(self.phase.gain().min(1.0));
         let product = self.product().unwrap_or(0);
         let carried = round.rate_of(round.bytes + self.loss.excused_bytes(round));
-        let slower = carried.and_then(|rate| self.slowdown.on_round(round, rate, known, product));
+        let slower =
+            carried.and_then(|rate| self.slowdown.on_round(round, rate, expected, product));
         if let Some(rate) = slower {
             self.rate.set(Some(rate));
             // What the full queue still drops was sent before.
@@ -283,7 +312,9 @@ impl Bbr {
         // What a sleeping host does not send has no queue.
         let awake = !round.slept || queue;
         let paused = round.app_limited && !(round.is_train && round.was_sent_above(known));
-        let decided_by_path = awake && !paused;
+        // Nor what is held back to see the least round trip: on a short path that is many rounds.
+        let held_back = matches!(self.phase, Phase::ProbeRtt { .. });
+        let decided_by_path = awake && !paused && !held_back;
         if decided_by_path {
             self.rate.update(rate);
         } else if rate > known {
@@ -308,9 +339,10 @@ impl Bbr {
         }
         let stalled = stalled + u8::from(full || LossModel::is_inexcusable(round));
         // Loss alone ends nothing: a radio loses from the first packet on.
-        let full = stalled >= STALLED_ROUNDS || self.bursts.queue();
+        let bloated = queue && round.min_rtt > self.min_rtt.get().map(|least| BLOATED * least);
+        let full = stalled >= STALLED_ROUNDS || stalled > 0 && bloated || self.bursts.queue();
         if full || queue && self.loss.is_excessive(round) {
-            Phase::Drain
+            Phase::Drain { rounds: 0 }
         } else {
             Phase::Startup { best, stalled }
         }
@@ -323,13 +355,13 @@ impl Bbr {
         if rounds < self.cruise_rounds || early {
             return cruise;
         }
+        if self.hold_until >= self.round || self.is_at_limit() {
+            return cruise;
+        }
         if self.loss.grows_with_rate() {
             self.reductions.begin_anew(self.round);
             self.back_off(HOLD_AFTER_POLICER);
             return self.phase;
-        }
-        if self.hold_until >= self.round || self.is_at_limit() {
-            return cruise;
         }
         // Flows that always probe at the same time never learn of each other. Their packet numbers
         // differ, and that is all the chance that it takes.
@@ -356,14 +388,28 @@ impl Bbr {
                 // A queue that others keep full is no longer path.
                 let overfull =
                     self.overfull_in.is_some_and(|last| self.round <= last + OVERFULL_ROUNDS);
-                let known = self.min_rtt.get().filter(|_| overfull);
+                let stands = overfull && !self.is_doubted();
+                let known = self.min_rtt.get().filter(|_| stands);
                 self.min_rtt.replace(now, known.unwrap_or(least));
-                self.enter(Phase::cruise(now, false));
+                self.doubted = 0;
+                if overfull && !stands {
+                    self.loss.doubt();
+                    self.enter(Phase::START);
+                } else {
+                    self.enter(Phase::cruise(now, false));
+                }
             }
-        } else if self.min_rtt.is_stale(now) && !matches!(self.phase, Phase::Startup { .. }) {
+        } else if (self.min_rtt.is_stale(now) || self.is_doubted())
+            && !matches!(self.phase, Phase::Startup { .. })
+        {
             let until = now + PROBE_RTT.max(sample.latest_rtt * 2);
             self.enter(Phase::ProbeRtt { until, least: None });
         }
+    }
+
+    /// Whether the least round trip may be that of an earlier path.
+    const fn is_doubted(&self) -> bool {
+        self.doubted >= DOUBTED_AFTER
     }
 
     /// After a long pause: what the path carried then says less and less about now.
@@ -374,9 +420,13 @@ impl Bbr {
         let halvings = 1 + over.as_secs() / HALVED_PER.as_secs();
         // The next halving is due one interval from now.
         self.busy_at = now.checked_sub(KEPT_WHEN_IDLE - HALVED_PER);
-        let left = 0.5_f64.powi(halvings.min(32) as i32);
-        self.rate.set(self.rate.get().map(|rate| rate.mul_f64(left)));
+        // Below what a new connection begins with there is nothing to gain.
+        if let Some(known) = self.rate.get().filter(|&rate| Some(rate) >= self.initial_rate()) {
+            self.rate = MaxRate::new();
+            self.rate.raise(known.mul_f64(0.5_f64.powi(halvings.min(32) as i32)));
+        }
         self.queue_window = 0;
+        self.doubted = 0;
         self.slowdown.forget();
         self.bursts.forget();
         self.reductions = Reductions::default();

@@ -32,6 +32,11 @@ impl MaxRate {
         self.rates.front().map(|&(_, rate)| rate)
     }
 
+    /// Whether the path has decided any round: until then, the rate may be that of a small message.
+    pub(super) const fn is_of_path(&self) -> bool {
+        self.round > 0
+    }
+
     /// A round that the path decided.
     pub(super) fn update(&mut self, rate: Rate) {
         self.round += 1;

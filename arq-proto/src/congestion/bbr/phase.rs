@@ -17,7 +17,7 @@ pub(super) enum Phase {
     /// The rate more than doubles per round until the path gives no more.
     Startup { best: Rate, stalled: u8 },
     /// What start-up put into the queue leaves it.
-    Drain,
+    Drain { rounds: u8 },
     /// Is there more?
     ProbeUp,
     /// What the probe put into the queue leaves it.
@@ -43,7 +43,7 @@ impl Phase {
         match self {
             // 4 ln 2: doubles what is delivered per round (BBR's derivation).
             Self::Startup { .. } => 2.77,
-            Self::Drain => 0.5,
+            Self::Drain { .. } => 0.5,
             Self::ProbeUp => PROBE_GAIN,
             Self::ProbeDown { .. } | Self::Slowdown { .. } => HOLD_BACK_GAIN,
             Self::Cruise { queue: true, .. } => 0.93,
@@ -54,13 +54,11 @@ impl Phase {
     /// How this relates to the rate, for telling whether loss does.
     pub(super) const fn pace(self) -> Pace {
         match self {
-            Self::ProbeUp => Pace::Above,
-            Self::ProbeDown { .. } | Self::Cruise { queue: true, .. } => Pace::Below,
-            Self::Startup { .. }
-            | Self::Drain
-            | Self::Slowdown { .. }
-            | Self::Cruise { .. }
-            | Self::ProbeRtt { .. } => Pace::At,
+            Self::Startup { .. } | Self::ProbeUp => Pace::Above,
+            Self::Drain { .. } | Self::ProbeDown { .. } | Self::Cruise { queue: true, .. } => {
+                Pace::Below
+            }
+            Self::Slowdown { .. } | Self::Cruise { .. } | Self::ProbeRtt { .. } => Pace::At,
         }
     }
 }

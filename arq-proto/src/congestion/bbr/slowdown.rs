@@ -32,19 +32,19 @@ struct Slow {
 }
 
 impl Slowdown {
-    /// Takes a round with a queue, which has carried `rate` where `known` was expected; `product` is `known` x least
-    /// round trip, in bytes. Returns the rate of the path if it has become slower.
+    /// Takes a round with a queue, which has carried `rate` where `expected` was sent on purpose; `product` is that of
+    /// the estimate and the least round trip, in bytes. Returns the rate of the path if it has become slower.
     pub(super) fn on_round(
         &mut self,
         round: &Round,
         rate: Rate,
-        known: Rate,
+        expected: Rate,
         product: u64,
     ) -> Option<Rate> {
         let last = self.last.take();
         let sent = round.bytes + round.lost_bytes;
         // Who sends less than the path could carry learns nothing of it.
-        let is_slow = sent >= product && rate < known.mul_f64(SLOW);
+        let is_slow = sent >= product && rate < expected.mul_f64(SLOW);
         if !is_slow || round.slept {
             return None;
         }

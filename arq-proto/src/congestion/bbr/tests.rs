@@ -420,3 +420,111 @@ fn what_was_sent_before_a_slowdown_lowers_the_rate_no_further() {
     assert!(matches!(bbr.phase, Phase::Slowdown { .. }) && rates[1] < rates[0], "{rates:?}");
     assert_eq!(rates[3], rates[1], "{rates:?}");
 }
+
+/// In the middle of a connection: 10 MB/s over 10 ms.
+fn in_phase(phase: Phase) -> Bbr {
+    let mut bbr = Bbr::new(MTU as u16, None);
+    bbr.min_rtt.update(t0(), 10 * MS);
+    bbr.rate.set(Some(rate(10_000_000)));
+    bbr.phase = phase;
+    bbr
+}
+
+/// A round in which packets waited until the round trip took `time`, and which took as long.
+fn queued_round(time: Duration, sent: u64, lost: u64) -> Round {
+    let mut round = rounds_lasting(time, sent, lost, 1)[0];
+    round.min_rtt = Some(time);
+    round
+}
+
+// ARQ-CC-6
+#[test]
+fn a_probe_is_judged_once_however_long_none_follows() {
+    let mut bbr = in_phase(Phase::cruise(t0(), false));
+    bbr.hold_until = 20;
+    for (first, pace, lost) in [(0, Pace::Above, 30), (100, Pace::Below, 5)] {
+        bbr.loss.mark(PacketNumber(first), pace);
+        bbr.loss.tally(PacketNumber(first), 100 - lost, false);
+        bbr.loss.tally(PacketNumber(first), lost, true);
+    }
+    let now = t0() + SECOND;
+    rounds(100, 0, 21).iter().for_each(|round| bbr.on_round(now, round));
+    assert_eq!((bbr.phase, bbr.rate.get()), (Phase::ProbeUp, Some(rate(10_000_000))));
+}
+
+// ARQ-CC-6
+#[test]
+fn what_is_held_back_on_purpose_shows_no_slower_path() {
+    // 7.4 MB/s, of more in flight each time.
+    let rounds = [queued_round(20 * MS, 148, 0), queued_round(30 * MS, 222, 0)];
+    for (phase, slower) in [(Phase::ProbeDown { rounds: 0 }, false), (Phase::ProbeUp, true)] {
+        let mut bbr = in_phase(phase);
+        bbr.on_round(t0(), &rounds[0]);
+        bbr.phase = phase;
+        bbr.on_round(t0(), &rounds[1]);
+        assert_eq!(matches!(bbr.phase, Phase::Slowdown { .. }), slower, "{phase:?}");
+    }
+}
+
+// ARQ-CC-6
+#[test]
+fn to_see_the_least_round_trip_lowers_no_rate() {
+    let mut bbr = in_phase(Phase::ProbeRtt { until: t0() + SECOND, least: None });
+    rounds(50, 0, 40).iter().for_each(|round| bbr.on_round(t0(), round));
+    assert_eq!(bbr.rate.get(), Some(rate(10_000_000)));
+}
+
+// ARQ-CC-6
+#[test]
+fn draining_ends_and_start_up_has_taught_no_loss() {
+    let mut bbr = in_phase(Phase::Drain { rounds: 0 });
+    bbr.loss.accept(0.2);
+    for _ in 0..DRAIN_ROUNDS {
+        bbr.on_round(t0(), &queued_round(20 * MS, 100, 20));
+    }
+    // What was lost meanwhile is no reason to send less.
+    assert!(matches!(bbr.phase, Phase::Cruise { queue: true, .. }), "{:?}", bbr.phase);
+    assert_eq!(bbr.loss.base(), 0.0);
+}
+
+// ARQ-CC-6, ARQ-CC-8
+#[test]
+fn start_up_sends_what_was_measured_once_the_path_has_decided_it() {
+    let mut bbr = Bbr::new(MTU as u16, None);
+    bbr.min_rtt.update(t0(), 10 * MS);
+    let initial = rate(INITIAL_PACKETS * MTU * 100);
+    bbr.rate.raise(rate(30_000));
+    assert_eq!(bbr.bandwidth(), Some(initial), "a small message says nothing");
+    bbr.rate.update(rate(31_000));
+    assert_eq!(bbr.bandwidth(), Some(rate(31_000)));
+    // Hours later: less than a new connection would send is no more known to be the path's than it was.
+    for (known, after) in [(rate(31_000), rate(31_000)), (rate(100_000_000), initial)] {
+        bbr.rate.set(Some(known));
+        bbr.busy_at = Some(t0());
+        bbr.age(t0() + 3_600 * SECOND);
+        assert_eq!(bbr.bandwidth(), Some(after));
+    }
+    bbr.rate.update(rate(40_000));
+    assert_eq!(bbr.bandwidth(), Some(rate(40_000)), "the path has become thin meanwhile");
+}
+
+// ARQ-CC-6
+#[test]
+fn a_queue_that_no_reduction_lessens_is_taken_for_a_longer_path() {
+    let mut bbr = in_phase(Phase::cruise(t0(), false));
+    let round = queued_round(40 * MS, 400, 40);
+    while !bbr.is_doubted() {
+        bbr.on_round(t0(), &round);
+        assert!(bbr.round <= 30, "{:?}", bbr.rate);
+    }
+    let sample = AckSample {
+        rtt: Some(RttSample { least: 40 * MS, most: 40 * MS }),
+        ..ack(t0() + SECOND, 0, 1)
+    };
+    bbr.probe_rtt(t0() + SECOND, &sample);
+    assert!(matches!(bbr.phase, Phase::ProbeRtt { .. }), "{:?}", bbr.phase);
+    bbr.on_round(t0() + SECOND, &round);
+    assert!(matches!(bbr.phase, Phase::ProbeRtt { .. }), "no reduction cuts it short");
+    bbr.probe_rtt(t0() + 2 * SECOND, &sample);
+    assert_eq!(bbr.min_rtt.get(), Some(40 * MS));
+}
