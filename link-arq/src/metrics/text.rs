@@ -21,6 +21,8 @@ use crate::statistics::{
 const PREFIX: &str = "arq";
 /// What tells which build this is, without the prefix and the ending that OpenMetrics gives it.
 const BUILD: &str = "build";
+/// What whoever built this said it was made of.
+const COMMIT: Option<&str> = option_env!("ARQ_COMMIT");
 
 /// How the `arq/` links of this process stand, in the OpenMetrics text format 1.0.
 #[must_use]
@@ -32,11 +34,12 @@ fn render(links: Vec<AssociationStats>) -> String {
     let mut registry = Registry::with_prefix(PREFIX);
     let build = vec![
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("commit", COMMIT.unwrap_or("unknown").to_owned()),
         ("protocol", format!("{VERSION:#010x}")),
     ];
     registry.register(
         BUILD,
-        "The version of the link, and the protocol that it speaks",
+        "What the link was made of, and the protocol that it speaks",
         Info::new(build),
     );
     registry.register_collector(Box::new(Snapshot(links)));
@@ -160,7 +163,10 @@ mod tests {
         for line in [
             "# TYPE arq_links gauge".to_owned(),
             "arq_links 2.0".to_owned(),
-            "arq_build_info{version=\"0.1.0\",protocol=\"0x61727101\"} 1".to_owned(),
+            format!(
+                "arq_build_info{{version=\"0.1.0\",commit=\"{}\",protocol=\"0x61727101\"}} 1",
+                COMMIT.unwrap_or("unknown")
+            ),
             "# UNIT arq_rtt_smoothed_seconds seconds".to_owned(),
             format!("arq_rtt_smoothed_seconds{{{labels}}} 0.02"),
             "# TYPE arq_sent_bytes counter".to_owned(),
