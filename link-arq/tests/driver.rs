@@ -340,8 +340,6 @@ async fn many_connections_share_a_socket_fairly() {
     let ends = timeout(60 * SECOND, async { (senders.join_all().await, readers.join_all().await) });
     let (near, far) = ends.await.expect("none starves");
     assert_eq!((near.len(), far.len()), (50, 50));
-    // The datagrams of all come mixed, and those of each in the order in which they left.
-    assert!(near.iter().all(|near| near.stats().packets_lost == 0));
 }
 
 #[tokio::test(start_paused = true)]
