@@ -67,6 +67,25 @@ fn bbr_works_where_loss_comes_in_bursts() {
     }
 }
 
+/// Long fades come and go beside probes and draining, too: whoever takes that for loss of his own doing slows down for nothing.
+// ARQ-CC-6
+#[test]
+fn fades_are_not_taken_for_our_own_doing() {
+    const SECONDS: u32 = 30;
+    let path = Path { mbps: 20, round_trip: 60 * MS, ..PATH };
+    let loss = Loss::Bursts { good_packets: 60.0, bad_packets: 20.0, loss_in_bad: 0.8 };
+    let fading = |wire: WireConfig| WireConfig { loss, ..wire };
+    let runs: Vec<f64> = (1..=6)
+        .map(|seed| {
+            let mut shared = Shared::new(seed, fading(path.up()), fading(path.down()));
+            goodput_alone(&mut shared, CongestionConfig::Bbr, SECONDS * SECOND)
+        })
+        .collect();
+    let mean = runs.iter().sum::<f64>() / runs.len() as f64;
+    println!("{mean:.1} Mb/s: {runs:.1?}");
+    assert!(mean >= 0.65 * 20.0, "{mean:.1} Mb/s of 20: {runs:.1?}");
+}
+
 // ARQ-CC-3, ARQ-CC-5
 #[test]
 fn every_controller_fills_a_path_without_loss() {
