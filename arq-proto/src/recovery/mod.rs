@@ -75,7 +75,7 @@ pub(crate) struct Recovery {
     /// them says nothing about this path.
     path_from: PacketNumber,
     loss_deadline: Option<Instant>,
-    /// When the peer was last asked: the newest packet in flight left, or a time-out found nothing to send.
+    /// When the peer was last asked: the newest packet in flight left, or a time-out decided to ask again.
     asked_at: Option<Instant>,
     /// The last packets of flights, of which and of nothing later is heard yet, and when they left.
     tails: VecDeque<(PacketNumber, Instant)>,

@@ -211,7 +211,8 @@ impl LossModel {
         }
     }
 
-    /// What is lost from now on may be a queue's, though none shows: not more than is known is the medium's.
+    /// The path may be another. What the start-up that follows loses may be a queue's, though none shows: until it ends,
+    /// not more than was known is the medium's.
     pub(super) fn doubt(&mut self) {
         self.cap = self.base();
     }
