@@ -77,7 +77,7 @@ pub(super) struct Bursts {
 
 impl Bursts {
     /// Whether bursts queue, and not by chance: the path gives no more.
-    pub(super) const fn queue(&self) -> bool {
+    pub(super) const fn show_queue(&self) -> bool {
         self.queued >= QUEUED_BURSTS
     }
 

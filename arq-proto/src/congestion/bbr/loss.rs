@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use super::{
     phase::{HOLD_BACK_GAIN, PROBE_GAIN},
-    rounds::Round,
+    rounds::{share, Round},
 };
 use crate::units::PacketNumber;
 
@@ -36,6 +36,13 @@ const MIN_HELD_BACK: f64 = 15.0;
 const MAX_TALLIED: f64 = 400.0;
 /// Comparisons in a row that must agree.
 const STRIKES: u8 = 2;
+/// Standard errors: within so many a difference is chance.
+pub(super) const CHANCE: f64 = 2.0;
+/// Within so many it may be: it must be seen again.
+const LIKELY: f64 = 1.5;
+/// Where hardly anything was lost, a share is as uncertain as where so much is: of all packets, and of those of one pace.
+const MIN_UNCERTAIN: f64 = 0.01;
+const MIN_VARIANCE: f64 = 0.005;
 /// Standard errors by which they must differ for loss to be ours although no queue shows: several flows do what one
 /// cannot see. Then so many reductions follow, before it must be seen again: chance is bounded by that.
 const CERTAIN: f64 = 3.0;
@@ -70,7 +77,7 @@ impl Tally {
     }
 
     fn variance(self) -> f64 {
-        (self.share() * (1.0 - self.share())).max(0.005) / self.sent.max(1.0)
+        (self.share() * (1.0 - self.share())).max(MIN_VARIANCE) / self.sent.max(1.0)
     }
 
     /// Whether more of these are lost than of `others`, by so many standard errors.
@@ -189,7 +196,7 @@ impl LossModel {
         let (share, sent) = (tally.share(), tally.sent);
         *tally = Tally::default();
         // A queue only adds to what the medium loses: with one, less than the base disproves it, more says nothing.
-        if queue && share >= self.base() - 2.0 * sigma(self.base(), sent as u64) {
+        if queue && share >= self.base() - CHANCE * sigma(self.base(), sent as u64) {
             return;
         }
         self.shares.push_back(share);
@@ -235,7 +242,7 @@ impl LossModel {
     pub(super) fn excused_bytes(&self, round: &Round) -> u64 {
         // Half a sigma more: the base is a median, and a share too low would let the rate sink.
         let sigma = sigma(self.base(), round.sent_packets());
-        let most = (self.base() + sigma / 2.0) * (round.bytes + round.lost_bytes) as f64;
+        let most = (self.base() + sigma / 2.0) * round.sent_bytes() as f64;
         round.lost_bytes.min(most as u64)
     }
 
@@ -252,37 +259,33 @@ impl LossModel {
 
     /// Whether a round lost more than chance explains.
     pub(super) fn is_excessive(&self, round: &Round) -> bool {
-        let sent = round.sent_packets();
-        let base = self.base();
-        let limit = base + TOLERANCE + 2.0 * sigma(base.max(0.01), sent);
-        round.lost_share() > limit && round.lost_packets >= MIN_EXCESS_PACKETS
+        let (lost, sent) = (round.lost_packets, round.sent_packets());
+        lost >= MIN_EXCESS_PACKETS && exceeds(lost, sent, self.base(), CHANCE)
     }
 
     /// Whether a round lost more than is ever excused, and not by chance.
     pub(super) fn is_inexcusable(round: &Round) -> bool {
-        let sent = round.sent_packets();
-        let limit = MAX_BASE + TOLERANCE + 2.0 * sigma(MAX_BASE, sent);
-        sent >= MIN_INEXCUSABLE && round.lost_share() > limit
+        let (lost, sent) = (round.lost_packets, round.sent_packets());
+        sent >= MIN_INEXCUSABLE && exceeds(lost, sent, MAX_BASE, CHANCE)
     }
 
     /// Whether so many of `sent` packets lost are more than chance explains, whatever the base: as
     /// long as none is known, the largest that may be is assumed.
     pub(super) fn is_beyond_chance(&self, lost: u64, sent: u64) -> bool {
         let base = if self.shares.is_empty() { MAX_BASE } else { self.base() };
-        let limit = base + TOLERANCE + 3.0 * sigma(base.max(0.01), sent);
-        lost >= MIN_EXCESS_PACKETS && lost as f64 / sent.max(1) as f64 > limit
+        lost >= MIN_EXCESS_PACKETS && exceeds(lost, sent, base, CERTAIN)
     }
 
-    /// Whether loss grows with our rate, asked once per probe. If it does, what would be lost at no
-    /// rate at all, on the line through both, becomes the base.
-    pub(super) fn grows_with_rate(&mut self) -> bool {
+    /// Judges a probe once it and the holding back after it are over: whether loss grows with our rate. If it does, what
+    /// would be lost at no rate at all, on the line through both, becomes the base.
+    pub(super) fn judge_probe(&mut self) -> bool {
         if self.above.sent < MIN_PROBED || self.below.sent < MIN_HELD_BACK {
             return false;
         }
         let below = self.below.share();
         let difference = self.above.share() - below;
         let is_certain = self.above.surely_exceeds(self.below);
-        if self.above.exceeds(self.below, 1.5) {
+        if self.above.exceeds(self.below, LIKELY) {
             self.strikes += 1;
         } else {
             self.strikes = self.strikes.saturating_sub(1);
@@ -304,6 +307,11 @@ impl LossModel {
         }
         true
     }
+}
+
+/// Whether more of `sent` are lost than `base`, the tolerance and so many standard errors explain.
+fn exceeds(lost: u64, sent: u64, base: f64, errors: f64) -> bool {
+    share(lost, sent) > base + TOLERANCE + errors * sigma(base.max(MIN_UNCERTAIN), sent)
 }
 
 /// The standard error of a share of so many packets.

@@ -14,7 +14,7 @@
 //! And a path that has become slower is not waited for: see [`slowdown`].
 //!
 //! An application that pauses, as most do on zenoh, keeps its estimate: see
-//! [`path::MaxRate::raise`]. What it sends then may leave at once, as far as the path has shown to take
+//! [`path::MaxRate::raise_to`]. What it sends then may leave at once, as far as the path has shown to take
 //! it: see [`burst`].
 
 mod burst;
@@ -45,27 +45,35 @@ const SPARE_PACKETS: u64 = 3;
 /// The window is at least what was seen to arrive in this time: under load hosts take longer to answer than a loopback's
 /// or a wire's least round trip, by far.
 const HOST_DELAY: Duration = Duration::from_millis(1);
+/// From this share of a configured limit on there is nothing to look for.
+const AT_LIMIT: f64 = 0.95;
+/// Of what the phase asks for so much is sent: a queue that is there shrinks.
+const PACED: f64 = 0.99;
 /// No path needs more; keeps arithmetic far from overflow.
 const MAX_WINDOW_BYTES: u64 = 1 << 30;
 
-/// Growth of the rate per round that keeps start-up going, and rounds without it that end it.
+/// Growth of the rate per round that keeps start-up going.
 const GROWTH: f64 = 1.25;
+/// Rounds without it that end start-up.
 const STALLED_ROUNDS: u8 = 3;
 /// One such round is enough if round trips are so many times the least one: the queue holds more than start-up means to
 /// put there.
 const BLOATED: u32 = 4;
 /// Start-up sends more by the share that is lost, up to this: a queue that others keep full may lose more.
 const MAX_COMPENSATED: f64 = 0.25;
-/// Rounds of draining at most after a probe, and of cruising at least before one.
+/// Rounds of draining at most, after start-up or a probe.
 const DRAIN_ROUNDS: u8 = 6;
+/// Rounds of cruising at least, before a probe.
 const CRUISE_ROUNDS: u8 = 6;
 /// More rounds of cruising, by chance: fewer than this.
 const CRUISE_JITTER: u64 = 5;
+/// Rounds of short paths are too short to show what a probe did.
 const MIN_CRUISE: Duration = Duration::from_millis(60);
-/// Rounds without probing after loss by congestion: seen as a queue, or as loss that grows with
-/// the rate.
+/// Rounds without probing after a queue that lost too much.
 const HOLD_AFTER_QUEUE: u64 = 8;
+/// Rounds without probing where loss grew with the rate.
 const HOLD_AFTER_POLICER: u64 = 24;
+/// The share of the rate that is left after loss by congestion.
 const BACK_OFF: f64 = 0.85;
 /// The window is so much larger than what was in flight at most, where the round trip grows.
 const WINDOW_STEP: (u64, u64) = (3, 2);
@@ -183,7 +191,7 @@ impl Bbr {
     /// trip grows with it.
     fn queue_window(&self, round: &Round, queue: bool) -> Option<u64> {
         let queued = self.bytes_in(round.min_rtt? + self.min_rtt.get()? / 2)?;
-        let used = (round.bytes + round.lost_bytes) / WINDOW_STEP.1 * WINDOW_STEP.0;
+        let used = round.sent_bytes() / WINDOW_STEP.1 * WINDOW_STEP.0;
         Some(if queue { queued.min(used.max(self.queue_window)) } else { queued })
     }
 
@@ -193,13 +201,13 @@ impl Bbr {
 
     /// Whether the path carries what the configuration allows, or nearly so.
     fn is_at_limit(&self) -> bool {
-        self.max_rate.is_some_and(|most| self.known_rate() >= most.mul_f64(0.95))
+        self.max_rate.is_some_and(|most| self.known_rate() >= most.mul_f64(AT_LIMIT))
     }
 
     fn enter(&mut self, phase: Phase) {
         let is_drain = |phase| matches!(phase, Phase::Drain { .. });
         if is_drain(self.phase) && !is_drain(phase) {
-            // Who joined while others kept the queue full has never seen it empty.
+            // Start-up and draining have shown what the medium loses, as far as one who joined a full queue can tell.
             self.loss.end_start_up();
         }
         self.phase = phase;
@@ -218,7 +226,39 @@ impl Bbr {
         if !queue {
             self.doubted = 0;
         }
-        let next = match self.phase {
+        let next = self.next_phase(now, round, queue, decided_by_path);
+        // Once the probe is judged, and before start-up ends and forgets what it learnt of loss.
+        let overfull = (queue || self.loss.is_ours()) && self.loss.is_excessive(round);
+        match next {
+            Some(phase) => self.enter(phase),
+            None => {
+                self.reductions.begin_anew(self.round);
+                self.back_off(HOLD_AFTER_POLICER);
+            }
+        }
+        // What a reduction gives shows two rounds later: what is lost until then leads to no other.
+        let answered = self.reductions.on_round(self.round, round, queue);
+        if overfull {
+            self.overfull_in = Some(self.round);
+        }
+        let steady = !matches!(
+            self.phase,
+            Phase::Startup { .. } | Phase::Drain { .. } | Phase::ProbeRtt { .. }
+        );
+        if steady && !answered && overfull {
+            self.reduce(round);
+        }
+    }
+
+    /// What follows a round, or nothing where the last probe shows that loss grows with the rate.
+    fn next_phase(
+        &mut self,
+        now: Instant,
+        round: &Round,
+        queue: bool,
+        decided_by_path: bool,
+    ) -> Option<Phase> {
+        Some(match self.phase {
             Phase::Startup { best, stalled } => {
                 self.start_up(round, queue, decided_by_path, best, stalled)
             }
@@ -239,23 +279,11 @@ impl Bbr {
             Phase::Drain { .. } | Phase::ProbeDown { .. } | Phase::Slowdown { .. } => {
                 Phase::cruise(now, queue)
             }
-            Phase::Cruise { since, rounds, .. } => self.cruise_on(now, since, rounds, queue),
+            Phase::Cruise { since, rounds, .. } => {
+                return self.cruise_on(now, since, rounds, queue);
+            }
             Phase::ProbeRtt { .. } => self.phase,
-        };
-        let overfull = (queue || self.loss.is_ours()) && self.loss.is_excessive(round);
-        self.enter(next);
-        let steady = !matches!(
-            self.phase,
-            Phase::Startup { .. } | Phase::Drain { .. } | Phase::ProbeRtt { .. }
-        );
-        // Losses of what was sent before a reduction belong to it.
-        let answered = self.reductions.on_round(self.round, round, queue);
-        if overfull {
-            self.overfull_in = Some(self.round);
-        }
-        if steady && !answered && overfull {
-            self.reduce(round);
-        }
+        })
     }
 
     /// A round with a queue has lost more than the medium does.
@@ -290,7 +318,7 @@ impl Bbr {
         let slower =
             carried.and_then(|rate| self.slowdown.on_round(round, rate, expected, product));
         if let Some(rate) = slower {
-            self.rate.set(Some(rate));
+            self.rate.replace(rate);
             // What the full queue still drops was sent before.
             self.reductions.begin_anew(self.round);
             self.enter(Phase::Slowdown { rounds: 0 });
@@ -304,21 +332,21 @@ impl Bbr {
         let excuse = self.hold_until < self.round && !matches!(self.phase, Phase::Startup { .. });
         let excused = if excuse { self.loss.excused_bytes(round) } else { 0 };
         let Some(rate) = round.rate_of(round.bytes + excused) else { return false };
-        // All its acknowledgements may have been read at once.
+        // Its acknowledgements may have waited for the host to wake, and were then read at once.
         if round.slept && round.is_train {
             return false;
         }
         let known = self.known_rate();
-        // What a sleeping host does not send has no queue.
+        // A round over a sleep is slow because the host was; unless there was a queue.
         let awake = !round.slept || queue;
         let paused = round.app_limited && !(round.is_train && round.was_sent_above(known));
-        // Nor what is held back to see the least round trip: on a short path that is many rounds.
+        // Half is sent on purpose, on a short path for many rounds: their rate is not the path's.
         let held_back = matches!(self.phase, Phase::ProbeRtt { .. });
         let decided_by_path = awake && !paused && !held_back;
         if decided_by_path {
-            self.rate.update(rate);
-        } else if rate > known {
-            self.rate.raise(rate);
+            self.rate.on_path_round(rate);
+        } else {
+            self.rate.raise_to(rate);
         }
         decided_by_path
     }
@@ -332,48 +360,63 @@ impl Bbr {
         }
     }
 
-    fn start_up(&self, round: &Round, queue: bool, full: bool, best: Rate, stalled: u8) -> Phase {
+    fn start_up(
+        &self,
+        round: &Round,
+        queue: bool,
+        decided_by_path: bool,
+        best: Rate,
+        stalled: u8,
+    ) -> Phase {
         let rate = self.known_rate();
         if rate > best.mul_f64(GROWTH) {
             return Phase::Startup { best: rate, stalled: 0 };
         }
-        let stalled = stalled + u8::from(full || LossModel::is_inexcusable(round));
+        let stalled = stalled + u8::from(decided_by_path || LossModel::is_inexcusable(round));
         // Loss alone ends nothing: a radio loses from the first packet on.
         let bloated = queue && round.min_rtt > self.min_rtt.get().map(|least| BLOATED * least);
-        let full = stalled >= STALLED_ROUNDS || stalled > 0 && bloated || self.bursts.queue();
-        if full || queue && self.loss.is_excessive(round) {
+        let is_pipe_full =
+            stalled >= STALLED_ROUNDS || stalled > 0 && bloated || self.bursts.show_queue();
+        if is_pipe_full || queue && self.loss.is_excessive(round) {
             Phase::Drain { rounds: 0 }
         } else {
             Phase::Startup { best, stalled }
         }
     }
 
-    fn cruise_on(&mut self, now: Instant, since: Instant, rounds: u8, queue: bool) -> Phase {
+    /// Goes on cruising, or probes, if the last probe does not speak against it.
+    fn cruise_on(
+        &mut self,
+        now: Instant,
+        since: Instant,
+        rounds: u8,
+        queue: bool,
+    ) -> Option<Phase> {
         let rounds = rounds.saturating_add(1);
         let cruise = Phase::Cruise { since, rounds, queue };
         let early = now.saturating_duration_since(since) < MIN_CRUISE;
         if rounds < self.cruise_rounds || early {
-            return cruise;
+            return Some(cruise);
         }
         if self.hold_until >= self.round || self.is_at_limit() {
-            return cruise;
+            return Some(cruise);
         }
-        if self.loss.grows_with_rate() {
-            self.reductions.begin_anew(self.round);
-            self.back_off(HOLD_AFTER_POLICER);
-            return self.phase;
+        if self.loss.judge_probe() {
+            return None;
         }
         // Flows that always probe at the same time never learn of each other. Their packet numbers
         // differ, and that is all the chance that it takes.
         let jitter = self.rounds.next_number().0 % CRUISE_JITTER;
         self.cruise_rounds = CRUISE_ROUNDS + jitter as u8;
-        Phase::ProbeUp
+        Some(Phase::ProbeUp)
     }
 
     /// Loss by congestion.
     fn back_off(&mut self, hold: u64) {
         self.before_reduction = None;
-        self.rate.set(self.rate.get().map(|rate| rate.mul_f64(BACK_OFF)));
+        if let Some(rate) = self.rate.get() {
+            self.rate.replace(rate.mul_f64(BACK_OFF));
+        }
         self.hold_until = self.hold_until.max(self.round + hold);
         self.enter(Phase::ProbeDown { rounds: 0 });
     }
@@ -422,8 +465,8 @@ impl Bbr {
         self.busy_at = now.checked_sub(KEPT_WHEN_IDLE - HALVED_PER);
         // Below what a new connection begins with there is nothing to gain.
         if let Some(known) = self.rate.get().filter(|&rate| Some(rate) >= self.initial_rate()) {
-            self.rate = MaxRate::new();
-            self.rate.raise(known.mul_f64(0.5_f64.powi(halvings.min(32) as i32)));
+            let left = known.mul_f64(0.5_f64.powi(halvings.min(32) as i32));
+            self.rate = MaxRate::restarted_at(left);
         }
         self.queue_window = 0;
         self.doubted = 0;
@@ -480,7 +523,7 @@ impl Controller for Bbr {
         // Later ones have nothing to do with the reduction.
         let recent = self.round < self.hold_until;
         if let Some(rate) = self.before_reduction.take().filter(|_| recent) {
-            self.rate.raise(self.known_rate().max(rate));
+            self.rate.raise_to(rate);
             self.hold_until = self.round;
         }
     }
@@ -537,8 +580,7 @@ impl Controller for Bbr {
             Phase::Startup { .. } => 1.0 - self.loss.base().min(MAX_COMPENSATED),
             _ => 1.0,
         };
-        // One percent below, so that a queue that is there shrinks.
-        Some(bandwidth.mul_f64(self.phase.gain() / delivered * 0.99).max(self.least_rate()))
+        Some(bandwidth.mul_f64(self.phase.gain() / delivered * PACED).max(self.least_rate()))
     }
 
     fn burst(&self) -> u64 {

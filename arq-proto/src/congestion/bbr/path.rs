@@ -18,14 +18,20 @@ const MIN_RTT_LIFETIME: Duration = Duration::from_secs(5);
 /// The largest rate of the last rounds.
 #[derive(Debug, Clone)]
 pub(super) struct MaxRate {
-    round: u64,
-    /// Falling rates with the rounds in which they were measured.
+    /// Rounds that the path decided.
+    path_rounds: u64,
+    /// Falling rates, each with the number of such rounds when it was measured.
     rates: VecDeque<(u64, Rate)>,
 }
 
 impl MaxRate {
     pub(super) const fn new() -> Self {
-        Self { round: 0, rates: VecDeque::new() }
+        Self { path_rounds: 0, rates: VecDeque::new() }
+    }
+
+    /// What is left of the measurements before a long pause.
+    pub(super) fn restarted_at(rate: Rate) -> Self {
+        Self { path_rounds: 0, rates: VecDeque::from([(0, rate)]) }
     }
 
     pub(super) fn get(&self) -> Option<Rate> {
@@ -34,39 +40,38 @@ impl MaxRate {
 
     /// Whether the path has decided any round: until then, the rate may be that of a small message.
     pub(super) const fn is_of_path(&self) -> bool {
-        self.round > 0
+        self.path_rounds > 0
     }
 
-    /// A round that the path decided.
-    pub(super) fn update(&mut self, rate: Rate) {
-        self.round += 1;
-        self.raise(rate);
-        let oldest = self.round.saturating_sub(RATE_ROUNDS);
+    /// A round that the path decided: older ones are forgotten by and by, and so the maximum may fall.
+    pub(super) fn on_path_round(&mut self, rate: Rate) {
+        self.path_rounds += 1;
+        self.insert(rate);
+        let oldest = self.path_rounds.saturating_sub(RATE_ROUNDS);
         while self.rates.front().is_some_and(|&(round, _)| round < oldest) {
             self.rates.pop_front();
         }
     }
 
-    /// A round that the application decided: it can show that the path carries more, never that it
-    /// carries less, and makes nothing older.
-    pub(super) fn raise(&mut self, rate: Rate) {
+    /// The path has at least this rate: what an application that pauses, a burst or a round that is not over can show.
+    /// Never that it has less, and nothing becomes older.
+    pub(super) fn raise_to(&mut self, rate: Rate) {
+        if self.get().unwrap_or_default() < rate {
+            self.insert(rate);
+        }
+    }
+
+    /// The path has this rate, whatever was measured.
+    pub(super) fn replace(&mut self, rate: Rate) {
+        self.rates.clear();
+        self.insert(rate);
+    }
+
+    fn insert(&mut self, rate: Rate) {
         while self.rates.back().is_some_and(|&(_, last)| last <= rate) {
             self.rates.pop_back();
         }
-        self.rates.push_back((self.round, rate));
-    }
-
-    /// The path has at least this rate.
-    pub(super) fn raise_to(&mut self, rate: Rate) {
-        if self.get().is_none_or(|known| known < rate) {
-            self.raise(rate);
-        }
-    }
-
-    /// Forgets what was measured.
-    pub(super) fn set(&mut self, rate: Option<Rate>) {
-        self.rates.clear();
-        self.rates.extend(rate.map(|rate| (self.round, rate)));
+        self.rates.push_back((self.path_rounds, rate));
     }
 }
 

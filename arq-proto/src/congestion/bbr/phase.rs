@@ -10,6 +10,12 @@ use crate::units::Rate;
 /// Rates of a probe and of holding back after it, as multiples of the estimate.
 pub(super) const PROBE_GAIN: f64 = 1.25;
 pub(super) const HOLD_BACK_GAIN: f64 = 0.75;
+/// 4 ln 2: what is delivered doubles in each round (BBR's derivation).
+const START_UP_GAIN: f64 = 2.77;
+/// Start-up's queue leaves the path within a round or two (BBR: the inverse of its gain, 0.35).
+const DRAIN_GAIN: f64 = 0.5;
+/// Beside a queue, which may be our own: it shrinks by a product in fifteen rounds.
+const QUEUED_GAIN: f64 = 0.93;
 
 /// What the connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,12 +47,11 @@ impl Phase {
     /// Rate of sending, as a multiple of the estimate.
     pub(super) const fn gain(self) -> f64 {
         match self {
-            // 4 ln 2: doubles what is delivered per round (BBR's derivation).
-            Self::Startup { .. } => 2.77,
-            Self::Drain { .. } => 0.5,
+            Self::Startup { .. } => START_UP_GAIN,
+            Self::Drain { .. } => DRAIN_GAIN,
             Self::ProbeUp => PROBE_GAIN,
             Self::ProbeDown { .. } | Self::Slowdown { .. } => HOLD_BACK_GAIN,
-            Self::Cruise { queue: true, .. } => 0.93,
+            Self::Cruise { queue: true, .. } => QUEUED_GAIN,
             Self::Cruise { queue: false, .. } | Self::ProbeRtt { .. } => 1.0,
         }
     }

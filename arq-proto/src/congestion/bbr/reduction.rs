@@ -12,8 +12,8 @@
 //! the loss grow.
 
 use super::{
-    loss::{sigma, TOLERANCE},
-    rounds::Round,
+    loss::{sigma, CHANCE, TOLERANCE},
+    rounds::{share, Round},
     BACK_OFF,
 };
 use crate::units::Rate;
@@ -60,11 +60,11 @@ pub(super) struct Unfounded {
 }
 
 impl Reductions {
-    /// Takes round number `now`, in which there was a queue or not. Whether what it lost may be due to what was sent
+    /// Takes round `number`, in which there was a queue or not. Whether what it lost may be due to what was sent
     /// before the last reduction.
-    pub(super) fn on_round(&mut self, now: u64, round: &Round, queue: bool) -> bool {
+    pub(super) fn on_round(&mut self, number: u64, round: &Round, queue: bool) -> bool {
         *(if queue { &mut self.queued } else { &mut self.clear }) += 1;
-        let answered = self.last.is_some_and(|last| now <= last + ANSWERED_AFTER);
+        let answered = self.last.is_some_and(|last| number <= last + ANSWERED_AFTER);
         if !answered {
             self.sent += round.sent_packets();
             self.lost += round.lost_packets;
@@ -72,14 +72,14 @@ impl Reductions {
         answered
     }
 
-    /// The rate is about to be reduced in round `now`, from `rate`. If those before did not help, it should not be.
+    /// The rate is about to be reduced in round `number`, from `rate`. If those before did not help, it should not be.
     pub(super) fn on_reduction(
         &mut self,
-        now: u64,
+        number: u64,
         rate: Rate,
         round: &Round,
     ) -> Option<Unfounded> {
-        let in_row = self.rate.is_some() && self.last.is_some_and(|last| now <= last + ROW_ROUNDS);
+        let in_row = self.rate.is_some() && self.last.is_some_and(|last| number <= last + ROW_ROUNDS);
         if !in_row {
             *self = Self::default();
         }
@@ -91,14 +91,14 @@ impl Reductions {
         let stands = self.queued > MAX_QUEUED_PER_CLEAR * self.clear;
         if self.futile >= FUTILE && !stands && share <= MAX_SHARE {
             *self = Self::default();
-            // Those before them had a reason.
+            // Those of the row that did help had a reason: they stand.
             let before_them = rate.mul_f64(BACK_OFF.powi(FUTILE.into()).recip());
             return Some(Unfounded { rate: first.min(before_them), share });
         }
         if !in_row || self.sent >= MIN_PACKETS {
             self.share = share;
         }
-        (self.last, self.sent, self.lost) = (Some(now), 0, 0);
+        (self.last, self.sent, self.lost) = (Some(number), 0, 0);
         None
     }
 
@@ -106,7 +106,7 @@ impl Reductions {
     fn judge(&mut self, share: f64) {
         // Had it been our own excess, this would be left of the loss; half way counts as help.
         let expected = (1.0 - (1.0 - self.share) / BACK_OFF).max(0.0);
-        let grown = self.share + TOLERANCE + 2.0 * sigma(self.share, self.sent);
+        let grown = self.share + TOLERANCE + CHANCE * sigma(self.share, self.sent);
         let same = (self.share + expected) / 2.0..grown;
         if same.contains(&share) {
             self.futile = self.futile.saturating_add(1);
@@ -115,12 +115,8 @@ impl Reductions {
         }
     }
 
-    /// The rate is reduced in round `now` for another reason: the rounds after it belong to that, and no row does.
-    pub(super) fn begin_anew(&mut self, now: u64) {
-        *self = Self { last: Some(now), ..Self::default() };
+    /// The rate is reduced in round `number` for another reason: the rounds after it belong to that, and no row does.
+    pub(super) fn begin_anew(&mut self, number: u64) {
+        *self = Self { last: Some(number), ..Self::default() };
     }
-}
-
-fn share(lost: u64, sent: u64) -> f64 {
-    lost as f64 / sent.max(1) as f64
 }

@@ -52,9 +52,14 @@ impl Round {
         self.packets + self.lost_packets
     }
 
+    /// Bytes sent, whatever became of them.
+    pub(super) const fn sent_bytes(&self) -> u64 {
+        self.bytes + self.lost_bytes
+    }
+
     /// The share of what was sent that is missing.
     pub(super) fn lost_share(&self) -> f64 {
-        self.lost_packets as f64 / self.sent_packets().max(1) as f64
+        share(self.lost_packets, self.sent_packets())
     }
 
     /// The rate with which `bytes` of this round passed, never more than was sent: what a path holds
@@ -69,8 +74,12 @@ impl Round {
     /// Whether it left the sender faster than `rate`: then the path, not the application, decided
     /// how fast it arrived.
     pub(super) fn was_sent_above(&self, rate: Rate) -> bool {
-        Rate::over(self.bytes + self.lost_bytes, self.sent_over).is_none_or(|sent| sent > rate)
+        Rate::over(self.sent_bytes(), self.sent_over).is_none_or(|sent| sent > rate)
     }
+}
+
+pub(super) fn share(lost: u64, sent: u64) -> f64 {
+    lost as f64 / sent.max(1) as f64
 }
 
 /// A round under way.

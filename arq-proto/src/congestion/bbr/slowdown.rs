@@ -13,9 +13,9 @@ use crate::units::Rate;
 
 /// Delivered below this share of the estimate: more is chance, or a flow that has joined.
 const SLOW: f64 = 0.75;
-/// From one slow round to the next so much more was in flight at least, ...
+/// So much more must be in flight than in the last slow round, before the two say anything about the path.
 const MORE_IN_FLIGHT: (u64, u64) = (5, 4);
-/// ... and so much more was delivered per second at most.
+/// A path that delivers at most so much more of it per second has become slower, not longer.
 const AS_MUCH: f64 = 1.1;
 
 /// The last round, if it was slow.
@@ -42,7 +42,7 @@ impl Slowdown {
         product: u64,
     ) -> Option<Rate> {
         let last = self.last.take();
-        let sent = round.bytes + round.lost_bytes;
+        let sent = round.sent_bytes();
         // Who sends less than the path could carry learns nothing of it.
         let is_slow = sent >= product && rate < expected.mul_f64(SLOW);
         if !is_slow || round.slept {

@@ -147,7 +147,7 @@ fn what_was_lost_for_a_moment_does_not_grow_with_the_rate() {
             }
             bbr.loss.tally(PacketNumber(99), 100, false);
             bbr.loss.tally(PacketNumber(199), 100, false);
-            assert!(!bbr.loss.grows_with_rate());
+            assert!(!bbr.loss.judge_probe());
         }
     }
 }
@@ -231,15 +231,15 @@ fn a_train_tells_a_rate_if_it_is_long_enough() {
 #[test]
 fn pauses_make_no_rate_older() {
     let mut max = MaxRate::new();
-    max.update(rate(100));
+    max.on_path_round(rate(100));
     for _ in 0..1_000 {
-        max.raise(rate(50));
+        max.raise_to(rate(50));
     }
     assert_eq!(max.get(), Some(rate(100)));
-    max.raise(rate(120));
+    max.raise_to(rate(120));
     assert_eq!(max.get(), Some(rate(120)));
     for _ in 0..17 {
-        max.update(rate(80));
+        max.on_path_round(rate(80));
     }
     assert_eq!(max.get(), Some(rate(80)), "after sixteen rounds that the path decided");
 }
@@ -304,7 +304,7 @@ fn what_several_flows_lose_together_is_not_the_mediums() {
         model.tally(PacketNumber(largest), 400 - lost, false);
         model.tally(PacketNumber(largest), lost, true);
     }
-    assert!(!model.grows_with_rate() && model.grows_with_rate());
+    assert!(!model.judge_probe() && model.judge_probe());
     // 30 % at 5/4 of the rate and 20 % at 3/4 are 5 % at none.
     let excused = model.excused_bytes(&rounds(1_000, 200, 1)[0]);
     assert!((50..=60).contains(&(excused / MTU)), "{excused}");
@@ -345,7 +345,7 @@ fn a_queue_that_loses_too_much_is_not_taken_for_a_longer_path() {
     for (lost, least_rtt) in [(0, 20 * MS), (20, 10 * MS)] {
         let mut bbr = Bbr::new(MTU as u16, None);
         bbr.min_rtt.update(t0(), 10 * MS);
-        bbr.rate.set(Some(rate(10_000_000)));
+        bbr.rate.replace(rate(10_000_000));
         bbr.phase = Phase::cruise(t0(), false);
         let mut round = rounds(100, lost, 1)[0];
         round.min_rtt = Some(20 * MS);
@@ -370,7 +370,7 @@ fn loss_that_grows_with_the_rate_is_ours() {
             model.tally(PacketNumber(99), above, true);
             model.tally(PacketNumber(199), 100 - below, false);
             model.tally(PacketNumber(199), below, true);
-            verdicts.push(model.grows_with_rate());
+            verdicts.push(model.judge_probe());
         }
         assert_eq!(verdicts, [false, grows, false], "it takes two probes to be sure");
     }
@@ -406,7 +406,7 @@ fn the_estimate_outlives_half_a_minute_and_then_halves() {
 fn what_was_sent_before_a_slowdown_lowers_the_rate_no_further() {
     let mut bbr = Bbr::new(MTU as u16, None);
     bbr.min_rtt.update(t0(), 10 * MS);
-    bbr.rate.set(Some(rate(100_000_000)));
+    bbr.rate.replace(rate(100_000_000));
     bbr.phase = Phase::cruise(t0(), false);
     rounds(100, 0, 10).iter().for_each(|round| bbr.loss.on_round(round, false));
     // Twice as long as the path, at a tenth of its rate, and half of it is dropped.
@@ -425,7 +425,7 @@ fn what_was_sent_before_a_slowdown_lowers_the_rate_no_further() {
 fn in_phase(phase: Phase) -> Bbr {
     let mut bbr = Bbr::new(MTU as u16, None);
     bbr.min_rtt.update(t0(), 10 * MS);
-    bbr.rate.set(Some(rate(10_000_000)));
+    bbr.rate.replace(rate(10_000_000));
     bbr.phase = phase;
     bbr
 }
@@ -493,18 +493,18 @@ fn start_up_sends_what_was_measured_once_the_path_has_decided_it() {
     let mut bbr = Bbr::new(MTU as u16, None);
     bbr.min_rtt.update(t0(), 10 * MS);
     let initial = rate(INITIAL_PACKETS * MTU * 100);
-    bbr.rate.raise(rate(30_000));
+    bbr.rate.raise_to(rate(30_000));
     assert_eq!(bbr.bandwidth(), Some(initial), "a small message says nothing");
-    bbr.rate.update(rate(31_000));
+    bbr.rate.on_path_round(rate(31_000));
     assert_eq!(bbr.bandwidth(), Some(rate(31_000)));
     // Hours later: less than a new connection would send is no more known to be the path's than it was.
     for (known, after) in [(rate(31_000), rate(31_000)), (rate(100_000_000), initial)] {
-        bbr.rate.set(Some(known));
+        bbr.rate.replace(known);
         bbr.busy_at = Some(t0());
         bbr.age(t0() + 3_600 * SECOND);
         assert_eq!(bbr.bandwidth(), Some(after));
     }
-    bbr.rate.update(rate(40_000));
+    bbr.rate.on_path_round(rate(40_000));
     assert_eq!(bbr.bandwidth(), Some(rate(40_000)), "the path has become thin meanwhile");
 }
 
