@@ -290,6 +290,32 @@ fn jitter_that_keeps_the_order_is_no_queue() {
 
 // ARQ-CC-6
 #[test]
+fn a_thin_stream_over_jitter_is_not_slowed_down() {
+    // 16 kB/s over a radio that delays and loses at random: to send less would lessen neither.
+    for jitter_in_order in [false, true] {
+        for seed in 1..=16 {
+            let flow = Flow::reliable(5, 400, 1_000).every(25 * MS);
+            let scenario = arq_sim::Scenario::new(seed).config(config(BBR)).client_sends([flow]);
+            let mut pair = arq_sim::Pair::new(&scenario);
+            let (jitter, loss) = (60 * MS, Loss::Random(0.167));
+            let radio =
+                || WireConfig { jitter, jitter_in_order, loss, ..WireConfig::with_delay(20 * MS) };
+            pair.world.lay_wire(pair.client, pair.server, radio());
+            pair.world.lay_wire(pair.server, pair.client, radio());
+            pair.world.run_for(30 * SECOND).unwrap();
+            let lane = arq_sim::lane(5, arq_proto::Reliability::Reliable);
+            let mut latencies = pair.server_side().app.inbox(lane).latencies.clone();
+            assert_eq!(latencies.len(), 1_000, "seed {seed}, in order: {jitter_in_order}");
+            latencies.sort();
+            let (p50, p99) = (latencies[500], latencies[990]);
+            println!("seed {seed}, in order: {jitter_in_order}: p50 {p50:?}, p99 {p99:?}");
+            assert!(p50 <= 150 * MS, "seed {seed}, in order: {jitter_in_order}: p50 {p50:?}");
+        }
+    }
+}
+
+// ARQ-CC-6
+#[test]
 fn a_product_below_four_packets_is_enough() {
     for loss in [0.0, 0.05, 0.25] {
         let path = Path { mbps: 6, round_trip: 5 * MS, queue: 8.0, loss };

@@ -160,7 +160,7 @@ impl Bursts {
             self.hold = HOLD_AFTER_LOSS;
             return None;
         }
-        if min_rtt.shows_queue(least_rtt) {
+        if min_rtt.may_show_queue(least_rtt) {
             self.bytes = self.bytes.min(tested / 2);
             self.hold = HOLD_AFTER_QUEUE;
             self.queued += 1;

@@ -190,7 +190,8 @@ impl Bbr {
     /// With a `queue` it grows step by step, as it is used: where the path has become slower, the round
     /// trip grows with it.
     fn queue_window(&self, round: &Round, queue: bool) -> Option<u64> {
-        let queued = self.bytes_in(round.min_rtt? + self.min_rtt.get()? / 2)?;
+        let queued =
+            self.bytes_in(round.min_rtt? + self.min_rtt.jitter() + self.min_rtt.get()? / 2)?;
         let used = round.sent_bytes() / WINDOW_STEP.1 * WINDOW_STEP.0;
         Some(if queue { queued.min(used.max(self.queue_window)) } else { queued })
     }
@@ -353,7 +354,7 @@ impl Bbr {
 
     /// Start-up: what a round has carried so far need not wait for its end, which would cost each doubling a round trip.
     fn learn_early(&mut self, sample: &AckSample) {
-        let queue = sample.rtt.is_some_and(|rtt| self.min_rtt.shows_queue(rtt.least));
+        let queue = sample.rtt.is_some_and(|rtt| self.min_rtt.may_show_queue(rtt.least));
         let Some(min_rtt) = self.min_rtt.get().filter(|_| !queue) else { return };
         if let Some(rate) = self.rounds.rate_so_far(min_rtt) {
             self.rate.raise_to(rate);

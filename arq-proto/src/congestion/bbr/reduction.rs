@@ -79,7 +79,8 @@ impl Reductions {
         rate: Rate,
         round: &Round,
     ) -> Option<Unfounded> {
-        let in_row = self.rate.is_some() && self.last.is_some_and(|last| number <= last + ROW_ROUNDS);
+        let in_row =
+            self.rate.is_some() && self.last.is_some_and(|last| number <= last + ROW_ROUNDS);
         if !in_row {
             *self = Self::default();
         }

@@ -227,6 +227,25 @@ fn a_train_tells_a_rate_if_it_is_long_enough() {
     assert_eq!(train(15).rate_of(15 * MTU), None);
 }
 
+// ARQ-CC-6
+#[test]
+fn jitter_is_no_queue_and_a_queue_is_no_jitter() {
+    let fed = |samples: &mut dyn Iterator<Item = u32>| {
+        let mut min_rtt = MinRtt::new();
+        min_rtt.update(t0(), 20 * MS);
+        samples.for_each(|ms| min_rtt.update(t0(), ms * MS));
+        min_rtt
+    };
+    // A queue that a burst fills, and that a pause empties, again and again.
+    let queue = fed(&mut (0..100).map(|n| 20 + n % 10));
+    assert!(queue.jitter() <= MS * 4 && queue.shows_queue(28 * MS), "{:?}", queue.jitter());
+    // Between 20 and 40 ms, whatever the one before took.
+    let mut rng = fastrand::Rng::with_seed(1);
+    let radio = fed(&mut (0..100).map(|_| rng.u32(20..40)));
+    assert!(!radio.shows_queue(30 * MS) && radio.may_show_queue(30 * MS), "{:?}", radio.jitter());
+    assert!(radio.shows_queue(60 * MS), "{:?}", radio.jitter());
+}
+
 // ARQ-CC-8
 #[test]
 fn pauses_make_no_rate_older() {
