@@ -121,6 +121,8 @@ pub struct Connection {
     now: Instant,
     driven_at: Instant,
     heard_at: Instant,
+    /// When the end of a silence was put off: this host had slept through its time.
+    spared_at: Option<Instant>,
     pinged_at: Instant,
     ping_due: bool,
     events: VecDeque<Event>,
@@ -185,6 +187,7 @@ impl Connection {
             now,
             driven_at: now,
             heard_at: now,
+            spared_at: None,
             pinged_at: now,
             ping_due: false,
             events: VecDeque::new(),

@@ -50,7 +50,7 @@ impl Connection {
                 self.pinged_at = now;
                 self.ping_due = true;
             }
-            TimerKind::Idle => self.end(ConnectionError::TimedOut),
+            TimerKind::Idle => self.on_idle_timer(now),
             TimerKind::Path => self.on_path_timer(now),
             TimerKind::PathMtu => self.on_mtu_timer(now),
             TimerKind::Close => self.on_close_timer(now),
@@ -70,6 +70,26 @@ impl Connection {
         }
         self.announce_writable(now);
         self.finish_if_flushed(now);
+    }
+
+    /// When the peer's silence ends the association.
+    fn idle_deadline(&self) -> Instant {
+        let deadline = self.heard_at + self.config.idle_timeout;
+        let spared = self.spared_at.filter(|&at| at >= self.heard_at);
+        spared.map_or(deadline, |at| deadline.max(at + self.config.keep_alive))
+    }
+
+    fn on_idle_timer(&mut self, now: Instant) {
+        let was_asleep = now.saturating_duration_since(self.idle_deadline()) >= sleep::SHORTEST;
+        let was_spared = self.spared_at.is_some_and(|at| at >= self.heard_at);
+        if was_asleep && !was_spared {
+            // Who was not driven has not asked, and what the peer has sent may still wait in the socket.
+            self.spared_at = Some(now);
+            self.pinged_at = now;
+            self.ping_due = true;
+        } else {
+            self.end(ConnectionError::TimedOut);
+        }
     }
 
     fn on_hold_timer(&mut self, now: Instant) {
@@ -98,7 +118,7 @@ impl Connection {
         self.timers.set(TimerKind::Expiry, self.expiry());
         let hold = self.recv_lanes.iter().filter_map(RecvLane::hold_deadline).min();
         self.timers.set(TimerKind::Hold, hold);
-        self.timers.set(TimerKind::Idle, Some(self.heard_at + self.config.idle_timeout));
+        self.timers.set(TimerKind::Idle, Some(self.idle_deadline()));
         // Probes of what is in flight ask as well.
         let quiet = self.recovery.in_flight_bytes() == 0 && !self.ping_due;
         let asked = self.heard_at.max(self.pinged_at);

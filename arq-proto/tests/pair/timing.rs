@@ -12,6 +12,9 @@ use arq_sim::{
 
 use crate::common::{lossy, run_seeds, seeds, MS, SEC};
 
+/// The frame alone.
+const PING: [u8; 1] = [1];
+
 /// Takes away the `nth` datagram (from 0) of a message, after others have shown how long a round
 /// trip takes.
 fn losing(nth: usize, seed: u64, bytes: usize) -> Pair {
@@ -62,6 +65,29 @@ fn a_lost_packet_in_the_middle_is_repaired_after_one_round_trip() {
     // There, back with the gap, there again; and the reordering window.
     assert!(worst(&pair) <= 36 * MS, "{:?}", worst(&pair));
     assert_eq!(pair.client_side().connection().stats().ptos, 0);
+}
+
+// ARQ-LIV-2
+#[test]
+fn a_host_that_slept_asks_before_it_gives_its_peer_up() {
+    let (idle, keep_alive) = (Config::builder().idle_timeout, Config::builder().keep_alive);
+    for answers in [true, false] {
+        let mut victim = Victim::new(Config::default());
+        let sent = victim.connection().stats().packets_sent;
+        victim.oversleep(idle + 5 * SEC);
+        victim.oversleep(keep_alive / 2);
+        assert!(victim.connection().stats().packets_sent > sent, "it asks");
+        assert_eq!(victim.connection().close_reason(), None, "and waits");
+        if answers {
+            victim.frames(&PING);
+        }
+        victim.sleep(idle - keep_alive);
+        let is_closed = victim.connection().close_reason().is_some();
+        assert_eq!(is_closed, !answers, "{answers}: {:?}", victim.connection().close_reason());
+        // Another silence, another question.
+        victim.oversleep(idle + 5 * SEC);
+        assert_eq!(victim.connection().close_reason().is_some(), !answers);
+    }
 }
 
 // ARQ-LIV-1

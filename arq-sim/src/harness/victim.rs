@@ -273,6 +273,13 @@ impl Victim {
         self.now = end;
     }
 
+    /// The host gets no processor for so long, and looks at its timers before it reads what has arrived.
+    pub fn oversleep(&mut self, time: Duration) {
+        self.now += time;
+        self.connection.handle_timeout(self.now);
+        self.drive();
+    }
+
     /// Takes events and datagrams, and checks the rules.
     fn drive(&mut self) {
         let mut count = 0;
