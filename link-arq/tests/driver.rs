@@ -236,6 +236,35 @@ async fn finishing_delivers_what_was_sent() {
     assert!(matches!(end, ConnectionError::PeerClosed(_)), "{end}");
 }
 
+/// Who ends makes room for the next one, but waits to be accepted: a peer must not pile such connections up.
+#[tokio::test(start_paused = true)]
+async fn connections_that_nobody_accepts_are_bounded() {
+    const MOST: usize = 3;
+    let network = MemoryNetwork::lossless();
+    let config = config().build().unwrap();
+    let socket = network.bind(SocketAddr::from(SERVER)).unwrap();
+    let accept = EndpointConfig { accept: Some(config.clone()), max_connections: MOST };
+    let server = ArqEndpoint::over(Box::new(socket), accept, &Handle::current()).unwrap();
+    let client = endpoint(&network, CLIENT, None);
+    for _ in 0..5 * MOST {
+        // Those that find no room are closed at once.
+        if let Ok(near) = client.connect(SERVER.into(), config.clone()).await {
+            near.finish().await;
+        }
+        // Until the server, too, has forgotten it.
+        tokio::time::sleep(10 * SECOND).await;
+    }
+    let mut accepted = 0;
+    while let Ok(Some(far)) = timeout(SECOND, server.accept()).await {
+        far.closed().await;
+        accepted += 1;
+    }
+    assert_eq!(accepted, MOST);
+    let late = client.connect(SERVER.into(), config).await.unwrap();
+    timeout(SECOND, server.accept()).await.expect("there is room again").unwrap();
+    drop(late);
+}
+
 #[tokio::test(start_paused = true)]
 async fn dropping_the_handle_closes() {
     let Pair { near, far, .. } = pair().await;

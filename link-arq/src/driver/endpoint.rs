@@ -20,7 +20,7 @@ use arq_proto::{
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
-    sync::{mpsc, watch, Mutex as AsyncMutex, Notify},
+    sync::{mpsc, watch, Mutex as AsyncMutex, Notify, Semaphore},
 };
 
 use super::{
@@ -39,7 +39,7 @@ use crate::socket::{
 /// and its connections live on until the last of those has ended.
 pub struct ArqEndpoint {
     shared: Arc<Shared>,
-    accepted: AsyncMutex<mpsc::UnboundedReceiver<ArqConnection>>,
+    accepted: AsyncMutex<mpsc::Receiver<ArqConnection>>,
     progress: watch::Receiver<Progress>,
 }
 
@@ -89,9 +89,10 @@ impl ArqEndpoint {
         let _context = runtime.enter();
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(io::Error::other)?;
-        let (offer, accepted) = mpsc::unbounded_channel();
         let accept = config.accept.clone().unwrap_or_default();
         let max_connections = config.max_connections;
+        // Those that end before anybody takes them make room for others among the connections, but not here.
+        let (offer, accepted) = mpsc::channel(max_connections.clamp(1, Semaphore::MAX_PERMITS));
         let shared = Arc::new(Shared {
             socket,
             registry: Mutex::new(Registry {
@@ -141,7 +142,7 @@ impl ArqEndpoint {
     }
 
     /// Waits for the next peer that connects. `None` when the driver has stopped. Those that nobody takes are kept, also
-    /// when they have ended meanwhile.
+    /// when they have ended meanwhile: [`EndpointConfig::max_connections`] of them, and further ones are closed.
     pub async fn accept(&self) -> Option<ArqConnection> {
         self.accepted.lock().await.recv().await
     }
@@ -209,7 +210,7 @@ struct Registry {
     refusals: Refusals,
     violations: Warning,
     /// Where accepted connections go; `None` once nobody wants them, or the driver has stopped.
-    offer: Option<mpsc::UnboundedSender<ArqConnection>>,
+    offer: Option<mpsc::Sender<ArqConnection>>,
     /// The configuration of accepted connections.
     accept: Config,
 }

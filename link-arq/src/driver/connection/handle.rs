@@ -103,10 +103,14 @@ impl ArqConnection {
         }
     }
 
-    /// Delivers what was sent, as far as the linger time allows, closes, and lets the peer know,
-    /// for at most as long again.
-    pub async fn finish(&self) {
+    /// Delivers what was sent, as far as the linger time allows, closes, and lets the peer know. Nobody waits for it.
+    pub fn start_finish(&self) {
         self.0.finish();
+    }
+
+    /// As [`Self::start_finish`], and waits: until the end, and for the peer to know, for at most the linger time again.
+    pub async fn finish(&self) {
+        self.start_finish();
         self.closed().await;
         let drained = self.lifecycle(|state| state.retired.then_some(()));
         let _ = tokio::time::timeout(self.0.linger, drained).await;

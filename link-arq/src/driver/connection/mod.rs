@@ -21,7 +21,7 @@ use std::{
 use arq_proto::{Config, ConnectionError, ConnectionHandle, Datagram, Event, LaneSet, Violation};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc;
 
 use super::{endpoint::Shared, lanes::LaneWaiters, now};
 use outbox::Outbox;
@@ -66,7 +66,7 @@ struct State {
     /// The latest sign of life of the peer that those who wait for one were told of.
     life_sign_at: Option<Instant>,
     /// Where to hand an accepted connection once its handshake is done.
-    offer: Option<UnboundedSender<ArqConnection>>,
+    offer: Option<mpsc::Sender<ArqConnection>>,
     retired: bool,
 }
 
@@ -80,7 +80,7 @@ enum Phase {
 #[derive(Default)]
 struct Aftermath {
     wake: Vec<Waker>,
-    offer: Option<UnboundedSender<ArqConnection>>,
+    offer: Option<mpsc::Sender<ArqConnection>>,
     /// What the peer did wrong, and where it is.
     violation: Option<(SocketAddr, Violation)>,
     retire: bool,
@@ -92,7 +92,7 @@ impl Inner {
         handle: ConnectionHandle,
         core: arq_proto::Connection,
         config: &Config,
-        offer: Option<UnboundedSender<ArqConnection>>,
+        offer: Option<mpsc::Sender<ArqConnection>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             handle,
@@ -227,8 +227,8 @@ impl Inner {
     fn follow_up(self: &Arc<Self>, aftermath: Aftermath) {
         aftermath.wake.into_iter().for_each(Waker::wake);
         if let Some(offer) = aftermath.offer {
-            // Nobody accepts any more: the handle is dropped and the connection closes.
-            drop(offer.send(ArqConnection(self.clone())));
+            // Nobody accepts any more, or too many wait: the handle is dropped and the connection closes.
+            drop(offer.try_send(ArqConnection(self.clone())));
         }
         if aftermath.violation.is_none() && !aftermath.retire {
             return;
