@@ -103,6 +103,8 @@ pub(crate) struct LinkUnicastArq {
     src: Locator,
     dst: Locator,
     src_addr: SocketAddr,
+    /// Of several calls to close it the first one counts.
+    closing: AtomicBool,
     closed: CancellationToken,
     /// When the last batch of the peer's session came over this link, at first when it was opened.
     session_heard_at: Mutex<Instant>,
@@ -145,6 +147,7 @@ pub(crate) fn links(
             src: Locator::new(ARQ_LOCATOR_PREFIX, src_addr.to_string(), metadata)?,
             dst: dst.clone(),
             src_addr,
+            closing: AtomicBool::new(false),
             closed: CancellationToken::new(),
             session_heard_at: Mutex::new(Instant::now()),
             given_up: GivenUp::default(),
@@ -318,11 +321,13 @@ impl LinkUnicastTrait for LinkUnicastArq {
     /// The connection ends with its last link: zenoh closes the links of a pair one after another,
     /// and the second may still have something to send.
     ///
-    /// A session that takes its leave waits until its last words have arrived, for the process may
-    /// end next. One that gives the link up, because its lease is over or the peer has closed, does
-    /// not: while zenoh waits for such a link it may already open the next, and ends that one too.
+    /// What was written is delivered, for the linger time at most. A session that takes its leave waits
+    /// for that, for the process may end next. One that gives the link up, because its lease is over or
+    /// the peer has closed, does not: while zenoh waits for such a link it may already open the next, and
+    /// ends that one too. (Nor does one whose last words are still behind a write that waits: zenoh does
+    /// not wait for them either.)
     async fn close(&self) -> ZResult<()> {
-        if self.closed.is_cancelled() {
+        if self.closing.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         tracing::trace!("closing {self}");
@@ -332,7 +337,7 @@ impl LinkUnicastTrait for LinkUnicastArq {
             let Association { connection, parting, .. } = &*self.association;
             match parting.load(Ordering::Acquire) {
                 true => connection.finish().await,
-                false => connection.close("the session has given the link up"),
+                false => connection.start_finish(),
             }
         }
         Ok(())

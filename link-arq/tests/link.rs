@@ -207,7 +207,7 @@ async fn closing_one_link_of_a_pair_leaves_the_other() {
     companion.write_all(b"x", None).await.expect_err("it is closed");
     passes(&*reliable, &*far_reliable, None).await;
 
-    // As zenoh takes its leave: without, what has not left when the link closes is forgotten.
+    // As zenoh takes its leave.
     reliable.write_all(&CLOSE, None).await.unwrap();
     timeout(HANG, reliable.close()).await.expect("closing is bounded").unwrap();
     let mut buffer = [0; 100];
@@ -275,6 +275,27 @@ async fn a_refusal_does_not_wait_for_lanes_that_nobody_reads() {
     tokio::join!(near.close(), near_companion.close()).0.unwrap();
     let end = timeout(Duration::from_secs(5), far.read(&mut buffer, None)).await;
     end.expect("at once").expect_err("the link ended");
+}
+
+/// zenoh closes a link although its last words still wait for room: they are behind a lane that is full.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_written_arrives_though_the_last_words_were_not() {
+    let keys = "#mixed_rel=0;lane_window=131072;linger_ms=20000";
+    let (_server, _client, near, far) = linked(&format!("arq/127.0.0.1:0{keys}"), keys).await;
+    assert!(is_single(&near));
+    let reader = tokio::spawn(async move {
+        let mut buffer = vec![0; usize::from(ARQ_MTU)];
+        let mut read = 0;
+        while far.read(&mut buffer, Some(Priority::Background)).await.is_ok() {
+            read += 1;
+        }
+        read
+    });
+    for _ in 0..200 {
+        near.write_all(&[7; 50_000], Some(Priority::Background)).await.unwrap();
+    }
+    timeout(HANG, near.close()).await.expect("it does not wait").unwrap();
+    assert_eq!(timeout(HANG, reader).await.expect("it ends").unwrap(), 200);
 }
 
 /// When zenoh closes, it gives up the write that waits and goes on with what is queued behind it.
