@@ -10,7 +10,7 @@ use super::{list, many_links, run, CliError};
 use crate::check::{self, Need, Outcome, NEEDS, REPEATS};
 use crate::many_links::{Plan, SCENARIO as MANY_LINKS};
 use crate::record::Record;
-use crate::results::ResultSet;
+use crate::results::{self, ResultSet};
 use crate::scenario::{self, Scenario};
 
 /// `arq-bench check`
@@ -42,33 +42,11 @@ pub(super) struct CheckArgs {
 /// Measures what is missing and judges; an error when a target is not met.
 pub(super) fn run(args: &CheckArgs) -> Result<(), CliError> {
     let wanted = args.wanted()?;
-    if !args.judge {
-        let all: Duration = wanted.iter().map(|(_, scenario)| scenario.estimated_duration()).sum();
-        eprintln!(
-            "{} scenarios, about {} where nothing is there yet",
-            wanted.len(),
-            list::duration(all)
-        );
-        for (need, scenario) in &wanted {
-            let directory = args.results.join(need.scenario);
-            run::measure_into(scenario, &directory, args.seed, &args.command())?;
-        }
-        if args.wants_many_links() {
-            many_links::measure_target(&args.results, args.repeats())?;
-        }
-    }
-    let results = args.read_all()?;
-    if args.repeats() < REPEATS {
-        eprintln!("note: medians of fewer than {REPEATS} repeats are worth little");
-    }
-    let mut verdicts = check::judge(&results, args.repeats());
-    verdicts.retain(|verdict| args.decides(verdict.target));
-    println!("{}", check::table(&verdicts));
-    let unmet: Vec<_> = verdicts
-        .iter()
-        .filter(|verdict| verdict.outcome != Outcome::Met)
-        .map(|verdict| verdict.target)
-        .collect();
+    let measured = if args.judge { Ok(()) } else { args.measure(&wanted) };
+    // What stopped the measuring does not take the verdicts on what was measured before.
+    let judged = args.judge_all();
+    measured?;
+    let unmet = judged?;
     match unmet.is_empty() {
         true => Ok(()),
         false => Err(CliError::Targets(format!("not met: {}", unmet.join(", ")))),
@@ -76,6 +54,36 @@ pub(super) fn run(args: &CheckArgs) -> Result<(), CliError> {
 }
 
 impl CheckArgs {
+    fn measure(&self, wanted: &[(Need, Scenario)]) -> Result<(), CliError> {
+        let all: Duration = wanted.iter().map(|(_, scenario)| scenario.estimated_duration()).sum();
+        eprintln!(
+            "{} scenarios, about {} where nothing is there yet",
+            wanted.len(),
+            list::duration(all)
+        );
+        for (need, scenario) in wanted {
+            let directory = self.results.join(need.scenario);
+            run::measure_into(scenario, &directory, self.seed, &self.command())?;
+        }
+        if self.wants_many_links() {
+            many_links::measure_target(&self.results, self.repeats())?;
+        }
+        Ok(())
+    }
+
+    /// Judges what is there, and names the targets that are not met.
+    fn judge_all(&self) -> Result<Vec<&'static str>, CliError> {
+        let results = self.read_all()?;
+        if self.repeats() < REPEATS {
+            eprintln!("note: medians of fewer than {REPEATS} repeats are worth little");
+        }
+        let mut verdicts = check::judge(&results, self.repeats());
+        verdicts.retain(|verdict| self.decides(verdict.target));
+        println!("{}", check::table(&verdicts));
+        let unmet = verdicts.iter().filter(|verdict| verdict.outcome != Outcome::Met);
+        Ok(unmet.map(|verdict| verdict.target).collect())
+    }
+
     /// What to type to go on.
     fn command(&self) -> String {
         let mut command = format!("arq-bench check --results {}", self.results.display());
@@ -142,6 +150,10 @@ impl CheckArgs {
                 continue;
             }
             let found = ResultSet::read(&directory)?;
+            if found.environment.version != results::program() {
+                let (name, version) = (directory.display(), &found.environment.version);
+                eprintln!("note: {name} was measured by another program, {version}");
+            }
             match unfit(&found, &text) {
                 Some(why) => eprintln!("note: {} is not judged: {why}", directory.display()),
                 None => results.push((name.to_owned(), found.records)),

@@ -77,8 +77,13 @@ impl Process {
     pub(super) fn tell(&mut self, order: &Order) -> Result<(), ManyLinksError> {
         let line = serde_json::to_string(order).unwrap_or_default();
         let told = self.stdin.as_mut().map(|stdin| writeln!(stdin, "{line}"));
-        told.unwrap_or(Ok(()))
-            .map_err(|source| ManyLinksError::Process { role: self.role.name(), source })
+        // One that has died is noticed by its silence, which blames the link.
+        match told {
+            Some(Err(source)) if source.kind() != std::io::ErrorKind::BrokenPipe => {
+                Err(ManyLinksError::Process { role: self.role.name(), source })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Waits for the answer to an order.
