@@ -140,7 +140,18 @@ pub fn compare(a: &[Summary], b: &[Summary], figures: &[Figure], level: f64) -> 
     for first in a {
         match b.iter().find(|second| is_same_cell(first, second)) {
             Some(second) if has_same_ground(first, second) => {
-                compared.rows.extend(in_figures(first, second, figures));
+                let (totals, others): (Vec<_>, Vec<_>) =
+                    figures.iter().copied().partition(|figure: &Figure| figure.is_total());
+                compared.rows.extend(in_figures(first, second, &others));
+                let totals = in_figures(first, second, &totals);
+                if has_same_length(first, second) {
+                    compared.rows.extend(totals);
+                } else if !totals.is_empty() {
+                    compared.notes.push(format!(
+                        "{}: of runs of different length, so what grows with it is not compared",
+                        name(first)
+                    ));
+                }
                 compared.notes.extend(unsound(first, "first"));
                 compared.notes.extend(unsound(second, "second"));
             }
@@ -193,6 +204,14 @@ fn has_same_ground(a: &Summary, b: &Summary) -> bool {
         flows.map(|flow| Flow { pattern: flow.pattern.scaled(0.0), ..flow.clone() }).collect()
     };
     a.network == b.network && (flows(a) == flows(b) || a.repeats == 0 || b.repeats == 0)
+}
+
+/// Whether as many messages were sent in both, for as long.
+fn has_same_length(a: &Summary, b: &Summary) -> bool {
+    let flows = |summary: &Summary| -> Vec<Flow> {
+        summary.flows.iter().map(|flow| flow.flow.clone()).collect()
+    };
+    flows(a) == flows(b) || a.repeats == 0 || b.repeats == 0
 }
 
 fn in_figures(a: &Summary, b: &Summary, figures: &[Figure]) -> Vec<Comparison> {

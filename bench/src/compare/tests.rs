@@ -140,6 +140,26 @@ fn what_was_sent_otherwise_is_not_compared_and_more_of_it_is() {
 }
 
 #[test]
+fn what_grows_with_a_run_is_not_compared_with_that_of_a_longer_one() {
+    let transfers = |messages: u64| {
+        let mut records = repeats("arq", "10", &SLOW);
+        for record in &mut records {
+            if let Outcome::Measured(measurement) = &mut record.outcome {
+                measurement.flows[0].flow.pattern = Pattern::Transfer { messages };
+                measurement.arq_retransmissions = Some(messages);
+            }
+        }
+        summary::of(&records)
+    };
+    let figures = [Figure::P99, Figure::Retransmissions];
+    let same = compare(&transfers(100), &transfers(100), &figures, 0.05);
+    assert_eq!((same.rows.len(), same.notes.len()), (2, 0));
+    let other = compare(&transfers(100), &transfers(10), &figures, 0.05);
+    assert_eq!(other.rows.len(), 1, "{:?}", other.notes);
+    assert!(other.notes[0].contains("different length"), "{:?}", other.notes);
+}
+
+#[test]
 fn the_same_in_both_sets_raises_an_alarm_as_seldom_as_promised() {
     let mut random = ChaCha8Rng::seed_from_u64(5);
     let mut latency = || 10.0 * (1.0 + 0.3 * f64::from(random.next_u32()) / 2f64.powi(32));

@@ -143,6 +143,11 @@ impl Figure {
         matches!(self, Self::Share | Self::Goodput)
     }
 
+    /// Whether it grows with the messages of a run.
+    pub fn is_total(self) -> bool {
+        matches!(self, Self::Duration | Self::Retransmissions)
+    }
+
     /// A difference below this is the machine's, not the link's, in the figure's unit.
     pub fn noise(self) -> f64 {
         match self {
