@@ -52,6 +52,8 @@ pub(super) enum CampaignError {
     #[error("signals cannot be caught: {0}")]
     Signals(#[source] std::io::Error),
     /// The user's wish is no failure of the bench, and yet not all is there.
+    #[error("{source}\n{finished} of {all} runs are finished and kept; go on with\n  {go_on}")]
+    Stopped { source: Box<Self>, finished: usize, all: usize, go_on: String },
     #[error("interrupted: {finished} of {all} runs are finished and kept; go on with\n  {go_on}")]
     Interrupted { finished: usize, all: usize, go_on: String },
 }
@@ -91,17 +93,24 @@ impl Campaign {
                 }
                 _ => {}
             }
-            let record = Record {
-                scenario: self.scenario.name.clone(),
-                cell: setting.cell.clone(),
-                repeat: *repeat,
-                seed,
-                started_unix_s,
-                network: setting.network.clone(),
-                outcome: outcome?,
-            };
-            display.ended(&record);
-            journal.append(&record)?;
+            let recorded = outcome.and_then(|outcome| {
+                let record = Record {
+                    scenario: self.scenario.name.clone(),
+                    cell: setting.cell.clone(),
+                    repeat: *repeat,
+                    seed,
+                    started_unix_s,
+                    network: setting.network.clone(),
+                    outcome,
+                };
+                display.ended(&record);
+                Ok(journal.append(&record)?)
+            });
+            if let Err(source) = recorded {
+                // Where the disk is full, the sheet of the runs before has to do.
+                let _ = journal.write_sheet();
+                return Err(self.stopped(source, &journal, runs.len()));
+            }
             if interrupted.was() {
                 break;
             }
@@ -160,6 +169,11 @@ impl Campaign {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn stopped(&self, source: CampaignError, journal: &Journal, all: usize) -> CampaignError {
+        let (finished, go_on) = (journal.finished().len(), self.go_on.clone());
+        CampaignError::Stopped { source: Box::new(source), finished, all, go_on }
     }
 
     fn interrupted(&self, journal: &Journal, all: usize) -> CampaignError {
