@@ -9,6 +9,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::measure::{MeasureError, Phase, Progress};
 use crate::record::{Cell, Measurement, Outcome, Record};
 use crate::scenario::{Scenario, Setting};
+use crate::summary::least_messages;
 
 /// Two bars: all runs, and the one that is running. Without a terminal, a line for each run that has ended.
 pub(super) struct Display {
@@ -111,14 +112,14 @@ fn in_short(measurement: &Measurement) -> String {
         let ms = |value: Option<f64>| {
             value.map_or_else(|| "lost".to_owned(), |ms| format!("{ms:.1} ms"))
         };
-        format!(
-            "{} {} of {}, p50 {}, p99 {}",
-            result.flow.name,
-            result.delivered,
-            result.offered,
-            ms(result.percentiles.p50),
-            ms(result.percentiles.p99)
-        )
+        let (name, delivered, offered) = (&result.flow.name, result.delivered, result.offered);
+        // Of few messages the greatest latency would stand there under another name.
+        let p99 = if offered < least_messages(99.0) {
+            String::new()
+        } else {
+            format!(", p99 {}", ms(result.percentiles.p99))
+        };
+        format!("{name} {delivered} of {offered}, p50 {}{p99}", ms(result.percentiles.p50))
     });
     flows.collect::<Vec<_>>().join("; ")
 }

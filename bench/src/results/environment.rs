@@ -14,7 +14,7 @@ use crate::record::Environment;
 /// The machine as it is now; `zenoh` is zenoh's version, `command` what was typed, `seed` that of the whole run.
 pub fn environment(zenoh: &str, command: &str, seed: u64) -> Environment {
     Environment {
-        version: format!("{} (build {})", env!("CARGO_PKG_VERSION"), build()),
+        version: program(),
         zenoh: zenoh.to_owned(),
         command: command.to_owned(),
         kernel: kernel(),
@@ -25,6 +25,11 @@ pub fn environment(zenoh: &str, command: &str, seed: u64) -> Environment {
         privilege: privilege().to_owned(),
         seed,
     }
+}
+
+/// This program: its version, and what tells it from one of other sources.
+pub fn program() -> String {
+    format!("{} (build {})", env!("CARGO_PKG_VERSION"), build())
 }
 
 /// Tells this program from one that was built of other sources: what is measured is part of it.

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use crate::record::{Cell, Environment, Outcome, Record};
 use crate::summary;
 
-pub use environment::environment;
+pub use environment::{environment, program};
 pub use journal::Journal;
 
 const ENVIRONMENT: &str = "environment.json";
