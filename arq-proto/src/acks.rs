@@ -202,7 +202,7 @@ pub(crate) enum AckRequest {
     /// It carries nothing that needs it.
     No,
     /// Whenever it suits.
-    Some,
+    Eventually,
     /// At once.
     Now,
 }
@@ -229,12 +229,12 @@ mod tests {
         let mut acks = AckManager::new(Duration::from_millis(5), t0);
         // 64 packets in a round trip: from then on four to an acknowledgement.
         for n in 0..64 {
-            receive(&mut acks, t0 + Duration::from_micros(n * 253), n, AckRequest::Some);
+            receive(&mut acks, t0 + Duration::from_micros(n * 253), n, AckRequest::Eventually);
             acks.write(t0, 1_000, &mut Vec::new());
         }
-        receive(&mut acks, t0 + RTT, 64, AckRequest::Some);
+        receive(&mut acks, t0 + RTT, 64, AckRequest::Eventually);
         acks.write(t0 + RTT, 1_000, &mut Vec::new());
-        receive(&mut acks, t0 + RTT, 65, AckRequest::Some);
+        receive(&mut acks, t0 + RTT, 65, AckRequest::Eventually);
         assert!(!acks.is_due() && acks.has_news());
         assert_eq!(acks.deadline(), Some(t0 + RTT + RTT / 8));
         receive(&mut acks, t0 + RTT, 66, AckRequest::Now);
@@ -242,7 +242,7 @@ mod tests {
         acks.write(t0 + RTT, 1_000, &mut Vec::new());
         assert!(!acks.has_news() && acks.deadline().is_none());
         for n in [68, 67] {
-            receive(&mut acks, t0 + RTT, n, AckRequest::Some);
+            receive(&mut acks, t0 + RTT, n, AckRequest::Eventually);
             assert!(acks.is_due(), "a hole opens or closes at {n}");
             acks.write(t0 + RTT, 1_000, &mut Vec::new());
         }
@@ -268,7 +268,7 @@ mod tests {
     fn what_is_below_the_floor_is_old() {
         let t0 = t0();
         let mut acks = AckManager::new(Duration::ZERO, t0);
-        acks.on_packet(t0, PacketNumber(100), 90, AckRequest::Some, RTT);
+        acks.on_packet(t0, PacketNumber(100), 90, AckRequest::Eventually, RTT);
         assert_eq!(acks.classify(PacketNumber(89)), Arrival::Duplicate);
         assert_eq!(acks.classify(PacketNumber(90)), Arrival::New);
         assert_eq!(acks.classify(PacketNumber(100)), Arrival::Duplicate);
@@ -280,7 +280,7 @@ mod tests {
         let mut acks = AckManager::new(Duration::ZERO, t0);
         for number in numbers {
             let floor = number.saturating_sub(8);
-            acks.on_packet(t0, PacketNumber(number), floor, AckRequest::Some, RTT);
+            acks.on_packet(t0, PacketNumber(number), floor, AckRequest::Eventually, RTT);
         }
         acks.loss.upper().as_f64()
     }
@@ -292,7 +292,7 @@ mod tests {
         let mut acks = AckManager::new(Duration::ZERO, t0);
         for flight in 0..1_000 {
             for number in (flight * 10..flight * 10 + 10).rev() {
-                receive(&mut acks, t0, number, AckRequest::Some);
+                receive(&mut acks, t0, number, AckRequest::Eventually);
             }
         }
         let mut nothing_lost = LossEstimator::default();
@@ -310,7 +310,7 @@ mod tests {
         assert!((0.1..0.2).contains(&tenth), "{tenth}");
         // A sender that gives up nothing.
         let (t0, mut acks) = (t0(), AckManager::new(Duration::ZERO, t0()));
-        (0..100).for_each(|n| receive(&mut acks, t0, 2 * n, AckRequest::Some));
+        (0..100).for_each(|n| receive(&mut acks, t0, 2 * n, AckRequest::Eventually));
         assert!(acks.loss.upper().as_f64() > 0.45);
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! How much may the peer send us? Receive credit, counted since the start and only ever raised.
+//! How much may either side send? Credit, counted since the start and only ever raised.
 //!
 //! A message costs its length plus [`MESSAGE_OVERHEAD_BYTES`], so that a million one-byte messages
 //! cannot occupy more memory than the credit says. Only reliable lanes need credit: a best-effort
@@ -14,6 +14,47 @@ pub(crate) const MESSAGE_OVERHEAD_BYTES: u64 = 64;
 /// The credit that a message of `len` bytes takes.
 pub(crate) const fn message_cost(len: usize) -> u64 {
     len as u64 + MESSAGE_OVERHEAD_BYTES
+}
+
+/// A sender keeps so much of reliable messages for repair, or as much as its own connection window has, if it is
+/// more: whatever the peer grants. The default window, so that no peer with defaults is slower for it.
+const LEAST_KEPT_BYTES: u64 = 16 << 20;
+
+/// The credit that the peer grants for all reliable lanes together.
+#[derive(Debug, Clone)]
+pub(crate) struct SendCredit {
+    granted: u64,
+    used: u64,
+    /// What of it was for messages that need not be kept any more.
+    settled: u64,
+    most_kept: u64,
+}
+
+impl SendCredit {
+    /// None, until the handshake has told of some. `own_window`: what this side grants the peer.
+    pub(crate) fn new(own_window: u64) -> Self {
+        Self { granted: 0, used: 0, settled: 0, most_kept: own_window.max(LEAST_KEPT_BYTES) }
+    }
+
+    /// The peer grants so much since the start.
+    pub(crate) fn raise(&mut self, granted: u64) {
+        self.granted = self.granted.max(granted);
+    }
+
+    /// A message has begun.
+    pub(crate) fn spend(&mut self, cost: u64) {
+        self.used += cost;
+    }
+
+    /// A message that cost as much has arrived, or was given up.
+    pub(crate) fn settle(&mut self, cost: u64) {
+        self.settled += cost;
+    }
+
+    /// What messages that begin may cost. The peer's word alone would not bound what is kept for repair.
+    pub(crate) fn available(&self) -> u64 {
+        self.granted.min(self.settled + self.most_kept).saturating_sub(self.used)
+    }
 }
 
 /// The credit that one side grants: a window beyond what its application has taken.

@@ -62,7 +62,7 @@
 mod acks;
 mod chunk_size;
 pub mod config;
-pub mod congestion;
+mod congestion;
 mod connection;
 mod endpoint;
 mod error;
@@ -70,7 +70,6 @@ mod event;
 #[doc(hidden)]
 pub mod fec;
 mod flow;
-mod mask;
 mod pacing;
 mod path_mtu;
 #[doc(hidden)]
@@ -81,6 +80,7 @@ pub mod recv;
 mod send;
 mod sent;
 mod stats;
+mod symbol_set;
 mod timer;
 mod units;
 #[doc(hidden)]

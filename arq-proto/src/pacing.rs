@@ -22,8 +22,8 @@ const MAX_BURST_BYTES: u64 = 64 << 10;
 const LATE_TIME: Duration = Duration::from_millis(4);
 const MAX_LATE_BYTES: u64 = 256 << 10;
 
-/// Bytes are paid out by so many: a quarter of fewer is nothing.
-const PAID_OUT: u64 = 4;
+/// What waits gets one part in so many of the rate, whatever leaves without waiting.
+const RESERVED: u64 = 4;
 /// Where no bursts are wanted, half a bucket is waited for no longer than this, unless a single packet takes longer.
 const MAX_WAIT: Duration = Duration::from_millis(1);
 /// Time must pass between two tries, however high the rate.
@@ -91,7 +91,7 @@ impl Pacer {
             None => rate.bytes_in(MAX_WAIT).min(self.quantum / 2),
         };
         let wanted = half.max(self.mtu) + self.debt - self.tokens;
-        let at = now + rate.time_for(wanted.next_multiple_of(PAID_OUT)).max(MIN_WAIT);
+        let at = now + rate.time_for(wanted.next_multiple_of(RESERVED)).max(MIN_WAIT);
         self.awaited = Some(at);
         Some(at)
     }
@@ -115,17 +115,17 @@ impl Pacer {
         self.debt = (self.debt + bytes).min(self.quantum);
     }
 
-    fn refill(&mut self, now: Instant, rate: Rate, burst: u64, late: Duration) {
+    fn refill(&mut self, now: Instant, rate: Rate, burst: u64, late_by: Duration) {
         let least = bytes_of(MIN_BURST_PACKETS, self.mtu);
         self.quantum = rate.bytes_in(BURST_TIME).clamp(least, MAX_BURST_BYTES.max(least));
         self.capacity = self.quantum.max(burst);
-        let late = rate.bytes_in(late.min(LATE_TIME));
-        self.late = self.late.max(late).min(MAX_LATE_BYTES.saturating_sub(self.capacity));
+        let late_bytes = rate.bytes_in(late_by.min(LATE_TIME));
+        self.late = self.late.max(late_bytes).min(MAX_LATE_BYTES.saturating_sub(self.capacity));
         let most = self.capacity + self.late;
         let earned = rate.bytes_in(now.saturating_duration_since(self.refilled_at));
-        let earned = earned - earned % PAID_OUT;
-        // Where what does not wait takes the whole rate, what waits has a quarter all the same.
-        let paid = self.debt.min(earned - earned / 4);
+        // In multiples, or frequent refills would round that part down to nothing.
+        let earned = earned - earned % RESERVED;
+        let paid = self.debt.min(earned - earned / RESERVED);
         let tokens = self.tokens.saturating_add(earned - paid);
         self.debt -= paid;
         if tokens >= most {

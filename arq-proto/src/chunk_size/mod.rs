@@ -30,12 +30,12 @@ const DECIDE_EVERY: u32 = 64;
 /// Messages between two that are cut to another size.
 const EXPLORE_EVERY: u32 = 16;
 /// Another size must cost so much of the present one at most.
-const WORTH: f64 = 0.97;
+const WORTH_TRYING: f64 = 0.97;
 /// A smaller size must cost so much of the largest one at most to be kept.
-const STILL_WORTH: f64 = 0.99;
+const WORTH_KEEPING: f64 = 0.99;
 /// Standard errors of the slope: above this the largest size is left, below that it is taken again.
-const LEAVE: f64 = 3.0;
-const RETURN: f64 = 1.0;
+const LEAVE_ABOVE_ERRORS: f64 = 3.0;
+const RETURN_BELOW_ERRORS: f64 = 1.0;
 
 /// Chooses the chunk size of messages that begin.
 #[derive(Debug, Clone, Default)]
@@ -96,7 +96,8 @@ impl ChunkTuner {
     fn suspect(&self, fit: Option<Fit>, largest: usize) -> Option<usize> {
         let worst = Fit::at_worst(&self.counts, fit)?;
         let best = best(worst, largest);
-        let pays = worst.cost(best, OVERHEAD_BYTES) < WORTH * worst.cost(largest, OVERHEAD_BYTES);
+        let pays =
+            worst.cost(best, OVERHEAD_BYTES) < WORTH_TRYING * worst.cost(largest, OVERHEAD_BYTES);
         pays.then_some(best)
     }
 
@@ -111,18 +112,18 @@ fn choose(fit: Option<Fit>, chosen: Option<usize>, largest: usize) -> Option<usi
     let chosen = chosen.filter(|&size| size < largest);
     // Without packets of two sizes there is nothing to go by.
     let fit = fit?;
-    let doubt = if chosen.is_none() { LEAVE } else { RETURN };
+    let doubt = if chosen.is_none() { LEAVE_ABOVE_ERRORS } else { RETURN_BELOW_ERRORS };
     if fit.slope < doubt * fit.error {
         return None;
     }
     let target = best(fit, largest);
     let present = chosen.unwrap_or(largest);
     if let Some(size) = chosen {
-        if fit.cost(size, OVERHEAD_BYTES) > STILL_WORTH * fit.cost(largest, OVERHEAD_BYTES) {
+        if fit.cost(size, OVERHEAD_BYTES) > WORTH_KEEPING * fit.cost(largest, OVERHEAD_BYTES) {
             return None;
         }
     }
-    if fit.cost(target, OVERHEAD_BYTES) < WORTH * fit.cost(present, OVERHEAD_BYTES) {
+    if fit.cost(target, OVERHEAD_BYTES) < WORTH_TRYING * fit.cost(present, OVERHEAD_BYTES) {
         (target < largest).then_some(target)
     } else {
         chosen

@@ -7,26 +7,21 @@
 
 use super::{
     hystart::HyStart,
-    loss_based::{growth_limit, Recovery},
-    AckSample, Controller, LossSample, SentSample,
+    loss_based::{growth_limit, RecoveryPeriod, INITIAL_PACKETS, MIN_PACKETS},
+    AckSample, Controller, LossSample, SentSample, MAX_WINDOW_BYTES,
 };
-
-/// RFC 9002 §7.2.
-const INITIAL_PACKETS: u64 = 10;
-const MIN_PACKETS: u64 = 2;
-/// No path needs more; keeps arithmetic far from overflow.
-const MAX_WINDOW_BYTES: u64 = 1 << 30;
 
 /// NewReno.
 #[derive(Debug, Clone)]
-pub struct Aimd {
-    mtu: u64,
+pub(super) struct Aimd {
+    mtu: u16,
+    /// In bytes.
     window: u64,
     /// Where slow start ends: not known before the first congestion.
     threshold: Option<u64>,
     /// Bytes acknowledged towards the next increase.
     credit: u64,
-    recovery: Recovery,
+    recovery: RecoveryPeriod,
     /// Window and threshold before the last reduction, for when it proves unfounded.
     before_reduction: Option<(u64, Option<u64>)>,
     /// Nothing was acknowledged since the last silence.
@@ -37,14 +32,13 @@ pub struct Aimd {
 impl Aimd {
     /// For datagrams of `mtu` bytes.
     #[must_use]
-    pub fn new(mtu: u16) -> Self {
-        let mtu = u64::from(mtu);
+    pub(super) fn new(mtu: u16) -> Self {
         Self {
             mtu,
-            window: INITIAL_PACKETS * mtu,
+            window: INITIAL_PACKETS * u64::from(mtu),
             threshold: None,
             credit: 0,
-            recovery: Recovery::default(),
+            recovery: RecoveryPeriod::default(),
             before_reduction: None,
             silent: false,
             hystart: HyStart::new(),
@@ -52,20 +46,7 @@ impl Aimd {
     }
 
     fn min_window(&self) -> u64 {
-        MIN_PACKETS * self.mtu
-    }
-
-    /// By how much to divide the growth of slow start, or `None` after it.
-    fn slow_start(&mut self, sample: &AckSample) -> Option<u64> {
-        // HyStart++ is for the first slow start alone (RFC 9406 §4.3): the next one knows where to end.
-        if let Some(threshold) = self.threshold {
-            return (self.window < threshold).then_some(1);
-        }
-        let divisor = self.hystart.on_ack(sample.largest, sample.rtt.map(|rtt| rtt.least));
-        if divisor.is_none() {
-            self.threshold = Some(self.window);
-        }
-        divisor
+        MIN_PACKETS * u64::from(self.mtu)
     }
 }
 
@@ -76,20 +57,21 @@ impl Controller for Aimd {
 
     fn on_ack(&mut self, sample: &AckSample) {
         self.silent = false;
-        let slow_start = self.slow_start(sample);
+        let slow_start = self.hystart.slow_start(self.window, &mut self.threshold, sample);
         if sample.app_limited || self.recovery.covers(sample.sent_at) {
             return;
         }
-        let limit = growth_limit(sample, self.mtu, slow_start.is_some()).min(MAX_WINDOW_BYTES);
+        let mtu = self.mtu.into();
+        let limit = growth_limit(sample, mtu, slow_start.is_some()).min(MAX_WINDOW_BYTES);
         if let Some(divisor) = slow_start {
             let most = self.threshold.map_or(limit, |threshold| threshold.min(limit));
             let grown = (self.window + sample.bytes / divisor).min(most);
             self.window = self.window.max(grown);
-        } else if self.window + self.mtu <= limit {
+        } else if self.window + mtu <= limit {
             self.credit += sample.bytes;
             if self.credit >= self.window {
                 self.credit -= self.window;
-                self.window += self.mtu;
+                self.window += mtu;
             }
         }
     }
@@ -127,11 +109,11 @@ impl Controller for Aimd {
     }
 
     fn on_path_change(&mut self) {
-        *self = Self { mtu: self.mtu, ..Self::new(u16::try_from(self.mtu).unwrap_or(u16::MAX)) };
+        *self = Self::new(self.mtu);
     }
 
     fn on_mtu(&mut self, mtu: u16) {
-        self.mtu = mtu.into();
+        self.mtu = mtu;
         self.window = self.window.max(self.min_window());
     }
 
@@ -163,7 +145,6 @@ mod tests {
             sent_at,
             rtt: None,
             latest_rtt: Duration::from_millis(20),
-            min_rtt: Duration::from_millis(20),
             in_flight_bytes: aimd.window(),
             app_limited,
         });

@@ -6,14 +6,14 @@ use super::{AckSample, Controller, LossSample, SentSample};
 
 /// A constant window.
 #[derive(Debug, Clone, Copy)]
-pub struct Constant {
+pub(super) struct Constant {
     window_bytes: u64,
 }
 
 impl Constant {
     /// `window_bytes` in flight, always.
     #[must_use]
-    pub const fn new(window_bytes: u64) -> Self {
+    pub(super) const fn new(window_bytes: u64) -> Self {
         Self { window_bytes }
     }
 }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use super::{
     hystart::HyStart,
-    loss_based::{growth_limit, Recovery},
-    AckSample, Controller, LossSample, SentSample,
+    loss_based::{growth_limit, RecoveryPeriod, INITIAL_PACKETS, MIN_PACKETS},
+    AckSample, Controller, LossSample, SentSample, MAX_WINDOW_BYTES,
 };
 
 /// §4.1 (`C`, in packets per second cubed).
@@ -20,11 +20,8 @@ const GROWTH: f64 = 0.4;
 const BETA: f64 = 0.7;
 /// §4.3 (`alpha_cubic`): the growth that makes NewReno with this beta take an equal share.
 const RENO_GROWTH: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-/// RFC 9002 §7.2.
-const INITIAL_PACKETS: f64 = 10.0;
-const MIN_PACKETS: f64 = 2.0;
-/// No path needs more; keeps arithmetic far from overflow.
-const MAX_WINDOW_BYTES: f64 = (1 << 30) as f64;
+/// The least window, in packets.
+const MIN_WINDOW: f64 = MIN_PACKETS as f64;
 
 /// Growth since the last reduction (§4.2).
 #[derive(Debug, Clone, Copy)]
@@ -50,12 +47,12 @@ struct Shape {
 
 /// CUBIC. Windows are in packets of `mtu` bytes, as in the RFC.
 #[derive(Debug, Clone)]
-pub struct Cubic {
+pub(super) struct Cubic {
     mtu: f64,
     shape: Shape,
     /// The window before the last reduction (`cwnd_prior`).
     prior: f64,
-    recovery: Recovery,
+    recovery: RecoveryPeriod,
     before_reduction: Option<Shape>,
     /// Nothing was acknowledged since the last silence.
     silent: bool,
@@ -67,31 +64,19 @@ pub struct Cubic {
 impl Cubic {
     /// For datagrams of `mtu` bytes.
     #[must_use]
-    pub fn new(mtu: u16) -> Self {
-        let shape = Shape { window: INITIAL_PACKETS, threshold: None, last_max: 0.0, epoch: None };
+    pub(super) fn new(mtu: u16) -> Self {
+        let window = INITIAL_PACKETS as f64;
+        let shape = Shape { window, threshold: None, last_max: 0.0, epoch: None };
         Self {
             mtu: mtu.into(),
             shape,
             prior: 0.0,
-            recovery: Recovery::default(),
+            recovery: RecoveryPeriod::default(),
             before_reduction: None,
             silent: false,
             acked_at: None,
             hystart: HyStart::new(),
         }
-    }
-
-    /// By how much to divide the growth of slow start, or `None` after it.
-    fn slow_start(&mut self, sample: &AckSample) -> Option<u64> {
-        // HyStart++ is for the first slow start alone (RFC 9406 §4.3): the next one knows where to end.
-        if let Some(threshold) = self.shape.threshold {
-            return (self.shape.window < threshold).then_some(1);
-        }
-        let divisor = self.hystart.on_ack(sample.largest, sample.rtt.map(|rtt| rtt.least));
-        if divisor.is_none() {
-            self.shape.threshold = Some(self.shape.window);
-        }
-        divisor
     }
 
     /// §4.2 to §4.5: the window one round trip from now.
@@ -123,7 +108,7 @@ impl Cubic {
         // Fast convergence (§4.7): whoever did not get back to its share leaves room for others.
         let converging = shape.window < shape.last_max;
         shape.last_max = if converging { shape.window * (1.0 + BETA) / 2.0 } else { shape.window };
-        shape.window = (shape.window * BETA).max(MIN_PACKETS);
+        shape.window = (shape.window * BETA).max(MIN_WINDOW);
         shape.threshold = Some(shape.window);
         shape.epoch = None;
     }
@@ -138,9 +123,10 @@ impl Controller for Cubic {
         let idle = sample.now.saturating_duration_since(self.acked_at.unwrap_or(sample.now));
         self.acked_at = Some(sample.now);
         self.silent = false;
-        let slow_start = self.slow_start(sample);
+        let Shape { window, threshold, .. } = &mut self.shape;
+        let slow_start = self.hystart.slow_start(*window, threshold, sample);
         let limit = growth_limit(sample, self.mtu as u64, slow_start.is_some()) as f64;
-        let limit = limit.min(MAX_WINDOW_BYTES) / self.mtu;
+        let limit = limit.min(MAX_WINDOW_BYTES as f64) / self.mtu;
         let unused = sample.app_limited || self.shape.window >= limit;
         if unused || self.recovery.covers(sample.sent_at) {
             if let Some(epoch) = &mut self.shape.epoch {
@@ -182,7 +168,7 @@ impl Controller for Cubic {
             // Where slow start ends, the curve begins anew (§4.8).
             self.shape.last_max = 0.0;
         }
-        self.shape.window = MIN_PACKETS;
+        self.shape.window = MIN_WINDOW;
         self.shape.epoch = None;
         self.recovery.close();
         self.before_reduction = None;
@@ -198,7 +184,7 @@ impl Controller for Cubic {
         let scale = self.mtu / f64::from(mtu);
         self.mtu = mtu.into();
         let shape = &mut self.shape;
-        shape.window = (shape.window * scale).max(MIN_PACKETS);
+        shape.window = (shape.window * scale).max(MIN_WINDOW);
         shape.threshold = shape.threshold.map(|threshold| threshold * scale);
         shape.last_max *= scale;
         shape.epoch = None;
@@ -238,7 +224,6 @@ mod tests {
             sent_at: now - RTT,
             rtt: Some(RttSample { least: RTT, most: RTT }),
             latest_rtt: RTT,
-            min_rtt: RTT,
             in_flight_bytes: bytes,
             app_limited,
         });

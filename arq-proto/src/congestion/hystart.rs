@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::AckSample;
 use crate::units::PacketNumber;
 
 /// RFC 9406 §4.3.
@@ -53,9 +54,27 @@ impl HyStart {
         self.newest_sent = number;
     }
 
+    /// By how much to divide the growth of slow start, or `None` after it. It ends at `threshold`, once that is known.
+    pub(super) fn slow_start<T: PartialOrd + Copy>(
+        &mut self,
+        window: T,
+        threshold: &mut Option<T>,
+        sample: &AckSample,
+    ) -> Option<u64> {
+        // HyStart++ is for the first slow start alone (RFC 9406 §4.3): the next one knows where to end.
+        if let Some(threshold) = *threshold {
+            return (window < threshold).then_some(1);
+        }
+        let divisor = self.on_ack(sample.largest, sample.rtt.map(|rtt| rtt.least));
+        if divisor.is_none() {
+            *threshold = Some(window);
+        }
+        divisor
+    }
+
     /// Takes an acknowledgement and its round-trip sample, if it gave one; returns by how much to divide the growth of slow start, or `None`
     /// when slow start is over.
-    pub(super) fn on_ack(&mut self, largest: PacketNumber, rtt: Option<Duration>) -> Option<u64> {
+    fn on_ack(&mut self, largest: PacketNumber, rtt: Option<Duration>) -> Option<u64> {
         if let Some(rtt) = rtt {
             self.samples += 1;
             self.round_min = Some(self.round_min.map_or(rtt, |min| min.min(rtt)));

@@ -8,6 +8,9 @@ use std::time::Instant;
 use super::{AckSample, LossCause, LossSample};
 use crate::units::PacketNumber;
 
+/// The first and the least window (RFC 9002 §7.2).
+pub(super) const INITIAL_PACKETS: u64 = 10;
+pub(super) const MIN_PACKETS: u64 = 2;
 /// A window that is used but for so many packets is full: as many the pacer lets out at once.
 const PACED_PACKETS: u64 = 5;
 
@@ -25,7 +28,7 @@ pub(super) fn growth_limit(sample: &AckSample, mtu: u64, slow_start: bool) -> u6
 
 /// The last reduction, and the losses that it answers.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Recovery {
+pub(super) struct RecoveryPeriod {
     /// Losses of packets sent before this belong to the reduction already made.
     start: Option<Instant>,
     /// The first packet that it may have been made for: those lost before it had a reduction of their own.
@@ -36,7 +39,7 @@ pub(super) struct Recovery {
     next: PacketNumber,
 }
 
-impl Recovery {
+impl RecoveryPeriod {
     /// Whether the reduction answers what becomes of packets sent then.
     pub(super) fn covers(&self, sent_at: Instant) -> bool {
         self.start.is_some_and(|start| sent_at <= start)

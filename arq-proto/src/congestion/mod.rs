@@ -17,10 +17,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use aimd::Aimd;
-pub use bbr::Bbr;
-pub use constant::Constant;
-pub use cubic::Cubic;
+use aimd::Aimd;
+use bbr::Bbr;
+use constant::Constant;
+use cubic::Cubic;
 
 use crate::{
     config::CongestionConfig,
@@ -29,57 +29,55 @@ use crate::{
 
 /// A packet that is about to leave.
 #[derive(Debug, Clone, Copy)]
-pub struct SentSample {
+pub(crate) struct SentSample {
     /// Now.
-    pub now: Instant,
+    pub(crate) now: Instant,
     /// Its number.
-    pub number: PacketNumber,
+    pub(crate) number: PacketNumber,
     /// Its size, as acknowledgements and losses count it.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Whether nothing follows it because the application has no more, or a limit of the
     /// configuration or the peer's forbids it.
-    pub app_limited: bool,
+    pub(crate) app_limited: bool,
 }
 
 /// A round trip. The host may have slept while the acknowledgement waited for it: then it is known within bounds alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RttSample {
+pub(crate) struct RttSample {
     /// It took at least so long.
-    pub least: Duration,
+    pub(crate) least: Duration,
     /// And at most so long: what was measured.
-    pub most: Duration,
+    pub(crate) most: Duration,
 }
 
 /// What one acknowledgement newly acknowledged.
 #[derive(Debug, Clone, Copy)]
-pub struct AckSample {
+pub(crate) struct AckSample {
     /// Now.
-    pub now: Instant,
+    pub(crate) now: Instant,
     /// Bytes newly acknowledged.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Packets newly acknowledged.
-    pub packets: u64,
+    pub(crate) packets: u64,
     /// The largest packet newly acknowledged.
-    pub largest: PacketNumber,
+    pub(crate) largest: PacketNumber,
     /// When that packet was sent.
-    pub sent_at: Instant,
+    pub(crate) sent_at: Instant,
     /// The round-trip sample that this acknowledgement gave, if it gave one.
-    pub rtt: Option<RttSample>,
+    pub(crate) rtt: Option<RttSample>,
     /// The newest round-trip sample.
-    pub latest_rtt: Duration,
-    /// The smallest round-trip sample.
-    pub min_rtt: Duration,
+    pub(crate) latest_rtt: Duration,
     /// Bytes in flight before this acknowledgement, what it acknowledges included. Where acknowledgements come often
     /// that is less and less of a flight that nothing follows.
-    pub in_flight_bytes: u64,
+    pub(crate) in_flight_bytes: u64,
     /// Whether the largest packet was the last one that there was to send: the application, not the window, limited
     /// what was in flight. Of the packets of a flight before its last one it is not known.
-    pub app_limited: bool,
+    pub(crate) app_limited: bool,
 }
 
 /// How a loss was noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LossCause {
+pub(crate) enum LossCause {
     /// Later packets were acknowledged.
     Gap,
     /// The tail was silent for a probe time-out.
@@ -88,23 +86,23 @@ pub enum LossCause {
 
 /// What was declared lost at once.
 #[derive(Debug, Clone, Copy)]
-pub struct LossSample {
+pub(crate) struct LossSample {
     /// Now.
-    pub now: Instant,
+    pub(crate) now: Instant,
     /// Bytes lost.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Packets lost.
-    pub packets: u64,
+    pub(crate) packets: u64,
     /// The largest packet lost.
-    pub largest: PacketNumber,
+    pub(crate) largest: PacketNumber,
     /// When the newest lost packet was sent.
-    pub sent_at: Instant,
+    pub(crate) sent_at: Instant,
     /// How it was noticed.
-    pub cause: LossCause,
+    pub(crate) cause: LossCause,
 }
 
 /// A congestion controller.
-pub trait Controller: Send + fmt::Debug {
+pub(crate) trait Controller: Send + fmt::Debug {
     /// A packet was sent.
     fn on_sent(&mut self, sample: &SentSample);
     /// Packets were acknowledged.
@@ -135,6 +133,9 @@ pub trait Controller: Send + fmt::Debug {
     }
 }
 
+/// No path needs a larger window; keeps arithmetic far from overflow.
+const MAX_WINDOW_BYTES: u64 = 1 << 30;
+
 /// Bytes of so many packets, of very long ones fewer: queues count bytes. Two at least.
 pub(crate) fn bytes_of(packets: u64, mtu: u64) -> u64 {
     const LONG: u64 = 9_216;
@@ -144,7 +145,11 @@ pub(crate) fn bytes_of(packets: u64, mtu: u64) -> u64 {
 /// The controller that a configuration names, for datagrams of `mtu` bytes. `max_rate` is enforced
 /// by the pacer; a controller that looks for more rate is told where to stop.
 #[must_use]
-pub fn build(config: CongestionConfig, mtu: u16, max_rate: Option<Rate>) -> Box<dyn Controller> {
+pub(crate) fn build(
+    config: CongestionConfig,
+    mtu: u16,
+    max_rate: Option<Rate>,
+) -> Box<dyn Controller> {
     match config {
         CongestionConfig::Constant { window_bytes } => {
             Box::new(Constant::new(window_bytes.max(mtu.into())))

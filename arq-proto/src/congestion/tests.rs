@@ -101,7 +101,6 @@ impl Model {
             sent_at: self.now.checked_sub(rtt).unwrap_or(self.now),
             rtt: Some(RttSample { least: rtt, most: rtt }),
             latest_rtt: rtt,
-            min_rtt: Duration::from_millis(1),
             in_flight_bytes: self.controller.window(),
             app_limited,
         }

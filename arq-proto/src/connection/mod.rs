@@ -23,7 +23,7 @@ use std::{
 
 use bytes::Bytes;
 use rand_chacha::ChaCha8Rng;
-use rand_core::{RngCore, SeedableRng};
+use rand_core::SeedableRng;
 
 use crate::{
     acks::AckManager,
@@ -31,9 +31,9 @@ use crate::{
     config::{Config, MAX_MTU, MIN_WINDOW_BYTES},
     error::{ConnectionError, SendError},
     event::Event,
-    flow::Granted,
+    flow::{Granted, SendCredit},
     path_mtu::PathMtu,
-    recovery::{sleep, Outcome, Recovery},
+    recovery::{left_out::LeftOut, sleep, Outcome, Recovery},
     recv::{lane::RecvLane, spare::Spare},
     send::{
         bundle::Riders,
@@ -42,7 +42,7 @@ use crate::{
     },
     stats::Stats,
     timer::{TimerKind, Timers},
-    units::{ConnectionId, LaneId, LaneSet, PacketNumber, Reliability},
+    units::{ConnectionId, LaneId, LaneSet, Reliability},
     wire::{params::Params, MAX_MESSAGE_BYTES},
 };
 use close::Closing;
@@ -99,19 +99,13 @@ pub struct Connection {
 
     recovery: Recovery,
     acks: AckManager,
-    next_skip: PacketNumber,
-    skip_distance: u64,
 
     send_lanes: Vec<SendLane>,
     /// Lanes that may have a chunk to send.
     pending_lanes: LaneSet,
     scheduler: Scheduler,
     riders: Riders,
-    /// Credit for all reliable lanes that the peer granted, what of it is used, and what of that was for messages that
-    /// need not be kept any more.
-    credit: u64,
-    credit_used: u64,
-    credit_settled: u64,
+    send_credit: SendCredit,
 
     recv_lanes: Vec<RecvLane>,
     granted: Granted,
@@ -135,21 +129,16 @@ pub struct Connection {
     rng: ChaCha8Rng,
 }
 
-/// The first packet number left out comes after 64 to 127 packets, the next after twice as many, and
-/// so on (RFC 9000 §21.4). A receiver that acknowledges what it has not seen is caught after some thousand packets,
-/// however old the connection is.
-const FIRST_SKIP_DISTANCE: u64 = 64;
-const MAX_SKIP_DISTANCE: u64 = 4_096;
-
 impl Connection {
     fn new(now: Instant, origin: Origin, state: State) -> Self {
         let Origin { config, remote, local_cid, seed } = origin;
         let limits = QueueLimits { bytes: config.queue_bytes as usize, age: config.queue_age };
         let mut rng = ChaCha8Rng::from_seed(seed);
         let path_mtu = PathMtu::new(config.usual_mtu());
-        let next_skip = FIRST_SKIP_DISTANCE + rng.next_u64() % FIRST_SKIP_DISTANCE;
+        let left_out = LeftOut::new(&mut rng);
+        let send_credit = SendCredit::new(config.connection_window_bytes.into());
         Self {
-            recovery: Recovery::new(&config, path_mtu.size(), now),
+            recovery: Recovery::new(&config, path_mtu.size(), left_out, now),
             acks: AckManager::new(config.max_ack_delay, now),
             send_lanes: LaneId::all()
                 .map(|id| SendLane::new(id, limits, repair_time(&config, id)))
@@ -175,14 +164,10 @@ impl Connection {
             remote_cid: ConnectionId(0),
             peer_app_params: Bytes::new(),
             peer_takes_repair: false,
-            next_skip: PacketNumber(next_skip),
-            skip_distance: FIRST_SKIP_DISTANCE,
             pending_lanes: LaneSet::default(),
             scheduler: Scheduler::default(),
             riders: Riders::default(),
-            credit: 0,
-            credit_used: 0,
-            credit_settled: 0,
+            send_credit,
             timers: Timers::default(),
             now,
             driven_at: now,
@@ -216,7 +201,7 @@ impl Connection {
     fn apply_params(&mut self, params: Params) {
         self.path_mtu.limit(params.max_datagram_bytes, params.recut);
         self.follow_path_mtu();
-        self.credit = params.connection_window_bytes;
+        self.send_credit.raise(params.connection_window_bytes);
         for lane in &mut self.send_lanes {
             lane.set_credit(params.lane_window_bytes);
         }
@@ -344,6 +329,12 @@ impl Connection {
         self.close_reason.as_ref()
     }
 
+    /// Bytes of messages that were sent and have not all arrived, as far as it is known.
+    #[must_use]
+    pub fn send_buffer_bytes(&self) -> u64 {
+        self.send_lanes.iter().map(|lane| lane.buffered_bytes() as u64).sum()
+    }
+
     /// How the connection stands.
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -351,8 +342,7 @@ impl Connection {
         self.recovery.fill(&mut stats);
         stats.reverse_loss = self.acks.loss.upper();
         stats.queued_bytes = self.send_lanes.iter().map(|lane| lane.unsent_bytes() as u64).sum();
-        stats.send_buffer_bytes =
-            self.send_lanes.iter().map(|lane| lane.buffered_bytes() as u64).sum();
+        stats.send_buffer_bytes = self.send_buffer_bytes();
         stats.queue_age = self
             .send_lanes
             .iter()
@@ -384,7 +374,7 @@ impl Connection {
     fn drive(&mut self, now: Instant) -> Instant {
         let now = self.advance(now);
         let driven_at = std::mem::replace(&mut self.driven_at, now);
-        if now - driven_at >= sleep::SHORTEST {
+        if now - driven_at >= sleep::MIN_SLEEP {
             if let Some((due, _)) = self.timers.next() {
                 self.recovery.on_awake(driven_at, due.max(driven_at), now);
             }

@@ -140,7 +140,7 @@ impl Connection {
             Ok(seen) => {
                 let request = match (seen.eliciting, header.ack_now) {
                     (false, _) => AckRequest::No,
-                    (true, false) => AckRequest::Some,
+                    (true, false) => AckRequest::Eventually,
                     (true, true) => AckRequest::Now,
                 };
                 let floor = number.0.saturating_sub(header.span);
@@ -200,7 +200,7 @@ impl Connection {
                 self.path_mtu.on_ack(now, &ack);
             }
             Frame::Close { reason } => self.on_close(now, reason),
-            Frame::MaxData { bytes } => self.credit = self.credit.max(bytes),
+            Frame::MaxData { bytes } => self.send_credit.raise(bytes),
             Frame::MaxLaneData { lane, bytes } => self.send_lanes[lane.index()].set_credit(bytes),
             Frame::PathChallenge(token) => self.on_path_challenge(from, token),
             Frame::PathResponse(token) => self.on_path_response(from, token),

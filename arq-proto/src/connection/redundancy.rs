@@ -38,7 +38,8 @@ impl Connection {
             return limits;
         }
         let (overhead, channel) = (policy::overhead(seq), self.recovery.channel());
-        let new = policy::chunk_bytes(bytes, limits.new, overhead, channel, self.recovery.round());
+        let new =
+            policy::chunk_bytes(bytes, limits.new, overhead, channel, self.recovery.repair_delay());
         ChunkLimits { new, ..limits }
     }
 
@@ -80,7 +81,7 @@ impl Connection {
             return;
         }
         let channel = self.recovery.channel();
-        if !policy::may_bundle(channel) || !self.waiting_lanes().is_empty() {
+        if !policy::may_bundle(channel) || !self.find_waiting_lanes().is_empty() {
             return;
         }
         // Small packets stay small: what drops long ones must not take the new message.
@@ -96,7 +97,7 @@ impl Connection {
             let [age, apart] =
                 [rider.sent_at, rider.left_at].map(|at| now.saturating_duration_since(at));
             let pays = policy::bundles(channel, recovery.stakes(frame_len, 0), sendings, age);
-            if apart >= policy::APART && pays && frame_len <= draft.room(out) {
+            if apart >= policy::MIN_BUNDLING_INTERVAL && pays && frame_len <= draft.room(out) {
                 rider.left_at = now;
                 let lane = &mut send_lanes[rider.lane.index()];
                 let content = Content::Symbol { lane: rider.lane, seq, cut, symbol };

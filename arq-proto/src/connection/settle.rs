@@ -20,7 +20,7 @@ impl Connection {
             match content {
                 Content::Symbol { lane, seq, cut, symbol } => {
                     let settled = self.send_lanes[lane.index()].on_acked(seq, cut, symbol);
-                    self.credit_settled += settled;
+                    self.send_credit.settle(settled);
                 }
                 Content::Close => self.drain(),
                 Content::Forget(lane) => self.send_lanes[lane.index()].on_forget_settled(),

@@ -24,23 +24,7 @@ impl Connection {
                 self.recovery.detect(now, &mut self.outcome);
                 self.settle(now);
             }
-            TimerKind::Pto => {
-                let reverse = self.acks.loss.upper();
-                if self.recovery.probe_is_due(now, reverse) {
-                    self.counters.ptos += 1;
-                    let enough = self.has_enough_in_flight();
-                    self.recovery.on_pto(now, reverse, enough, &mut self.outcome);
-                    let time_outs = self.recovery.time_outs();
-                    self.small_packet_due = self.path_mtu.wants_small_packet(time_outs);
-                } else {
-                    let independent = !self.recovery.channel().is_bursty();
-                    let chance = independent.then(|| Confidence::new(self.recovery.loss.upper()));
-                    let lanes = &self.send_lanes;
-                    let judge = |content: &Content| judge_silence(lanes, content, chance);
-                    self.recovery.on_tail_time_out(now, judge, &mut self.outcome);
-                }
-                self.settle(now);
-            }
+            TimerKind::Pto => self.on_pto_timer(now),
             TimerKind::Ack => self.acks.on_deadline(),
             // Transmission is tried after every time-out.
             TimerKind::Pacing => {}
@@ -56,6 +40,25 @@ impl Connection {
             TimerKind::Close => self.on_close_timer(now),
             TimerKind::Watch => {}
         }
+    }
+
+    /// A probe is due, or the end of a flight was not answered in time.
+    fn on_pto_timer(&mut self, now: Instant) {
+        let reverse = self.acks.loss.upper();
+        if self.recovery.probe_is_due(now, reverse) {
+            self.counters.ptos += 1;
+            let enough = self.has_enough_in_flight();
+            self.recovery.on_pto(now, reverse, enough, &mut self.outcome);
+            let time_outs = self.recovery.time_outs();
+            self.small_packet_due = self.path_mtu.wants_small_packet(time_outs);
+        } else {
+            let independent = !self.recovery.channel().is_bursty();
+            let chance = independent.then(|| Confidence::new(self.recovery.loss.upper()));
+            let lanes = &self.send_lanes;
+            let judge = |content: &Content| judge_silence(lanes, content, chance);
+            self.recovery.on_tail_time_out(now, judge, &mut self.outcome);
+        }
+        self.settle(now);
     }
 
     /// When the first best-effort message is to be given up.
@@ -80,7 +83,7 @@ impl Connection {
     }
 
     fn on_idle_timer(&mut self, now: Instant) {
-        let was_asleep = now.saturating_duration_since(self.idle_deadline()) >= sleep::SHORTEST;
+        let was_asleep = now.saturating_duration_since(self.idle_deadline()) >= sleep::MIN_SLEEP;
         let was_spared = self.spared_at.is_some_and(|at| at >= self.heard_at);
         if was_asleep && !was_spared {
             // Who was not driven has not asked, and what the peer has sent may still wait in the socket.
@@ -113,7 +116,7 @@ impl Connection {
         if !self.recovery.watches_for_sleep(now) {
             self.timers.set(TimerKind::Watch, None);
         } else if !self.timers.is_set(TimerKind::Watch) {
-            self.timers.set(TimerKind::Watch, Some(now + sleep::SHORTEST));
+            self.timers.set(TimerKind::Watch, Some(now + sleep::MIN_SLEEP));
         }
         self.timers.set(TimerKind::Expiry, self.expiry());
         let hold = self.recv_lanes.iter().filter_map(RecvLane::hold_deadline).min();

@@ -7,11 +7,10 @@
 
 use std::{net::SocketAddr, time::Instant};
 
-use rand_core::RngCore;
-
-use super::{Connection, State, MAX_SKIP_DISTANCE};
+use super::{Connection, State};
 use crate::{
     error::ConnectionError,
+    recovery::Departure,
     send::{
         lane::{Readiness, SymbolRef},
         message::Sent,
@@ -43,10 +42,6 @@ pub const ONE_CHUNK_OVERHEAD_BYTES: usize = DataHeader::MAX_OVERHEAD + ChunkFram
 /// A packet with nothing but a path challenge or response, at most.
 pub(super) const PATH_PACKET_BYTES: u64 =
     (DataHeader::MAX_OVERHEAD + Frame::MAX_CONTROL_BYTES) as u64;
-
-/// A sender keeps so much of reliable messages for repair, or as much as its own connection window has, if it is
-/// more: whatever the peer grants. The default window, so that no peer with defaults is slower for it.
-const LEAST_KEPT_BYTES: u64 = 16 << 20;
 
 /// A packet under construction.
 pub(super) struct Draft {
@@ -181,7 +176,7 @@ impl Connection {
     /// Whether window and pacer let chunks leave now. Sets the pacing timer.
     fn may_send_chunks(&mut self, now: Instant) -> bool {
         self.timers.set(TimerKind::Pacing, None);
-        if self.waiting_lanes().is_empty() {
+        if self.find_waiting_lanes().is_empty() {
             self.recovery.rest();
             return false;
         }
@@ -203,12 +198,7 @@ impl Connection {
         out: &mut Vec<u8>,
         limit: usize,
     ) -> Option<Draft> {
-        if self.recovery.next_number() == self.next_skip {
-            self.recovery.skip_number(now);
-            self.skip_distance = (2 * self.skip_distance).min(MAX_SKIP_DISTANCE);
-            let jump = self.skip_distance + self.rng.next_u64() % self.skip_distance;
-            self.next_skip = PacketNumber(self.next_skip.0 + jump);
-        }
+        self.recovery.leave_out_number_if_due(now, &mut self.rng);
         let number = self.recovery.next_number();
         if number >= PacketNumber::MAX {
             self.end(ConnectionError::PacketNumbersUsedUp);
@@ -232,9 +222,9 @@ impl Connection {
         // Where to go on in each lane, and the lanes whose rest is for the next packet.
         let (mut from, mut done) = ([0; LaneId::COUNT], LaneSet::default());
         loop {
-            let waiting = self.waiting_lanes() - done;
+            let waiting = self.find_waiting_lanes() - done;
             let Some(id) = self.scheduler.pick(waiting) else { return };
-            let (credit, start) = (self.connection_credit(), from[id.index()]);
+            let (credit, start) = (self.send_credit.available(), from[id.index()]);
             let limits = self.chunk_limits_of_next(id, start, credit);
             let lane = &mut self.send_lanes[id.index()];
             let Some(next) = lane.next_symbol(start, limits, credit) else {
@@ -255,7 +245,7 @@ impl Connection {
             draft.put(out, &lane.frame(next, &mut self.scratch), Some(content));
             let parity = self.parity(id, next);
             let (sent, cost) = self.send_lanes[id.index()].on_sent(next, parity);
-            self.credit_used += cost;
+            self.send_credit.spend(cost);
             self.first_round_open |= sent.is_of_first_round();
             match sent {
                 Sent::New(bytes) => {
@@ -319,23 +309,24 @@ impl Connection {
 
     pub(super) fn finish_packet(&mut self, now: Instant, out: &mut Vec<u8>, draft: Draft) -> usize {
         let bytes = out.len() + TAG_BYTES - draft.start;
-        let probe = self.recovery.probe_due;
-        let more = !self.waiting_lanes().is_empty();
-        self.recovery.app_limited = !more;
+        let is_probe = self.recovery.probe_due;
+        let app_limited = self.find_waiting_lanes().is_empty();
         let number = self.recovery.next_number();
+        let Draft { start, in_flight, contents, .. } = draft;
         // A datagram is at most 64 KiB.
-        self.recovery.on_sent(now, bytes as u32, draft.in_flight, draft.contents);
+        let departure = Departure { bytes: bytes as u32, in_flight, app_limited, contents };
+        self.recovery.on_sent(now, departure);
         // The end of a flight: nobody else would make the peer answer soon.
-        let last = !more || !self.recovery.window_allows(self.path_mtu.size().into());
-        if draft.in_flight && (probe || last) {
-            DataHeader::set_ack_now(&mut out[draft.start..]);
+        let is_last = app_limited || !self.recovery.window_allows(self.path_mtu.size().into());
+        if in_flight && (is_probe || is_last) {
+            DataHeader::set_ack_now(&mut out[start..]);
             // What waits for the window leaves as soon as something is heard. Flights of repairs alone have no
             // timer: each would start the next, and put the probe off for ever.
-            if !more && std::mem::take(&mut self.first_round_open) {
+            if app_limited && std::mem::take(&mut self.first_round_open) {
                 self.recovery.on_tail(now, number);
             }
         }
-        protection::seal(number, out, draft.start);
+        protection::seal(number, out, start);
         bytes
     }
 
@@ -380,15 +371,9 @@ impl Connection {
         self.send_lanes.iter().any(|lane| lane.awaits_delivery())
     }
 
-    /// What messages that begin may cost. The peer's word alone would not bound what is kept for repair.
-    fn connection_credit(&self) -> u64 {
-        let own = u64::from(self.config.connection_window_bytes).max(LEAST_KEPT_BYTES);
-        self.credit.min(self.credit_settled + own).saturating_sub(self.credit_used)
-    }
-
-    /// The lanes that have a chunk which credit allows.
-    pub(super) fn waiting_lanes(&mut self) -> LaneSet {
-        let mut credit = self.connection_credit();
+    /// The lanes that have a chunk which credit allows. Lanes without any are no longer looked at.
+    pub(super) fn find_waiting_lanes(&mut self) -> LaneSet {
+        let mut credit = self.send_credit.available();
         let mut waiting = LaneSet::default();
         for lane in self.pending_lanes.iter() {
             match self.send_lanes[lane.index()].readiness(credit) {

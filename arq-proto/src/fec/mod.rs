@@ -21,7 +21,7 @@ pub(crate) mod policy;
 use kernel::mul_add;
 
 use crate::{
-    mask::{bits, lowest_bits},
+    symbol_set::{bits, lowest_bits},
     wire::MAX_CHUNKS,
 };
 

@@ -24,7 +24,7 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stakes {
     /// What a lost message waits for: a round trip and the time to notice.
-    pub(crate) round: Duration,
+    pub(crate) repair_delay: Duration,
     /// The time that a packet takes to leave.
     pub(crate) packet: Duration,
     /// Messages that wait behind this one.
@@ -32,15 +32,17 @@ pub(crate) struct Stakes {
 }
 
 /// The chance of failure that is good enough.
-const ENOUGH: f64 = 0.006;
+const ACCEPTED_FAILURE: f64 = 0.006;
 /// Losses below this are not worth any byte.
 const LEAST_LOSS: f64 = 0.008;
-/// The budget, beyond what retransmissions would take anyway: of a small message a share of the bytes,
-/// of a larger one of the chunks, and less the longer the bursts are.
+/// Messages up to this length are small: their budget is in bytes, that of larger ones in chunks.
 const SMALL_BYTES: usize = 16 << 10;
+/// The budget of a small message, beyond what retransmissions would take anyway, as a share of its bytes: less the
+/// longer the bursts are.
 const SMALL_SHARE: f64 = 0.33;
-/// Bytes save little where a round is short: with one of this length the share is halved.
-const SHORT_ROUND: Duration = Duration::from_micros(50);
+/// Bytes save little where a repair takes as little time as this: there the share is halved.
+const SHORT_REPAIR: Duration = Duration::from_micros(50);
+/// The budget of a larger one, as a share of its chunks.
 const LARGE_SHARE: f64 = 1.0 / 16.0;
 /// Bytes of a packet beside its chunk and its sequence number: IP, UDP, header, frame, tag.
 const PACKET_BYTES: usize = 53;
@@ -50,11 +52,11 @@ const PACKET_COST_BYTES: f64 = 20.0;
 /// takes at most.
 const SPARE_BYTES: usize = 8;
 /// A small message that is lost less often need not ride along.
-const SELDOM: f64 = 0.009;
+const MIN_BUNDLING_LOSS: f64 = 0.009;
 /// A small message rides along three times at most.
 const MAX_SENDINGS: u8 = 4;
 /// Messages of one burst do not double each other, nor does one message leave twice in it.
-pub(crate) const APART: Duration = Duration::from_micros(500);
+pub(crate) const MIN_BUNDLING_INTERVAL: Duration = Duration::from_micros(500);
 /// What a failure costs, as a multiple of the message.
 const FAILURE_COST: f64 = 8.0;
 
@@ -83,15 +85,15 @@ pub(crate) fn auto(shape: Shape, overhead: usize, channel: Channel, stakes: Stak
         return 0;
     }
     let price = stakes.packet.as_secs_f64() * (1 + stakes.behind) as f64;
-    let price = price / stakes.round.as_secs_f64().max(1e-6);
+    let price = price / stakes.repair_delay.as_secs_f64().max(1e-6);
     // So much is retransmitted anyway.
     let expected = (count as f64 * loss / (1.0 - loss)).ceil();
     let mut block = Block::of(count, channel);
     let unprotected = block.failure(0);
     let (mut failure, mut cost) = (unprotected, 0.0);
     let (mut best, mut most_saved) = (0, 0.0);
-    for symbols in 1..=budget(shape, overhead, channel, stakes.round) {
-        if failure <= ENOUGH {
+    for symbols in 1..=budget(shape, overhead, channel, stakes.repair_delay) {
+        if failure <= ACCEPTED_FAILURE {
             break;
         }
         block.extend();
@@ -108,7 +110,7 @@ pub(crate) fn auto(shape: Shape, overhead: usize, channel: Channel, stakes: Stak
 
 /// Whether small messages ride along at all: not where hardly anything is lost, nor where bursts outlast all sendings.
 pub(crate) fn may_bundle(channel: Channel) -> bool {
-    channel.loss.as_f64() > SELDOM && channel.burst() <= f64::from(MAX_SENDINGS)
+    channel.loss.as_f64() > MIN_BUNDLING_LOSS && channel.burst() <= f64::from(MAX_SENDINGS)
 }
 
 /// Whether a small message that left so often, `age` ago for the first time, is worth its bytes in a packet that
@@ -116,8 +118,8 @@ pub(crate) fn may_bundle(channel: Channel) -> bool {
 pub(crate) fn bundles(channel: Channel, stakes: Stakes, sendings: u8, age: Duration) -> bool {
     let (loss, goes_on) = (channel.loss.as_f64(), channel.goes_on());
     let lost = loss * goes_on.powi(i32::from(sendings) - 1);
-    let saved = lost * (1.0 - goes_on) * stakes.round.saturating_sub(age).as_secs_f64();
-    let worthwhile = lost > SELDOM && saved > stakes.packet.as_secs_f64();
+    let saved = lost * (1.0 - goes_on) * stakes.repair_delay.saturating_sub(age).as_secs_f64();
+    let worthwhile = lost > MIN_BUNDLING_LOSS && saved > stakes.packet.as_secs_f64();
     may_bundle(channel) && sendings < MAX_SENDINGS && worthwhile
 }
 
@@ -127,42 +129,42 @@ pub(crate) fn chunk_bytes(
     max_chunk_bytes: usize,
     overhead: usize,
     channel: Channel,
-    round: Duration,
+    repair_delay: Duration,
 ) -> usize {
     let fewest = message_bytes.div_ceil(max_chunk_bytes.max(1));
     let protects = channel.loss.as_f64() >= LEAST_LOSS && !channel.is_bursty();
     if !protects || fewest < 2 || message_bytes > SMALL_BYTES {
         return max_chunk_bytes;
     }
-    // Two in a packet would be lost together.
+    // Two in a packet would be lost together: not more chunks than leave each longer than half of what a packet holds.
     let alone = (2 * message_bytes - 1) / (max_chunk_bytes + SPARE_BYTES);
     let most = alone.min(message_bytes / usize::from(MIN_CHUNK_BYTES)).max(fewest);
     let shape = |count| Shape { message_bytes, chunk_bytes: message_bytes.div_ceil(count) };
-    let cost = |shape| cost(shape, overhead, channel, round);
+    let cost = |shape| cost(shape, overhead, channel, repair_delay);
     let shapes = (fewest..=most).map(shape).map(|shape| (cost(shape), shape.chunk_bytes));
     let best = shapes.min_by(|(a, _), (b, _)| a.total_cmp(b));
     best.map_or(max_chunk_bytes, |(_, bytes)| bytes.min(max_chunk_bytes))
 }
 
 /// What it costs to send a message cut like this with its parity, in bytes.
-fn cost(shape: Shape, overhead: usize, channel: Channel, round: Duration) -> f64 {
+fn cost(shape: Shape, overhead: usize, channel: Channel, repair_delay: Duration) -> f64 {
     let count = shape.chunk_count();
-    let (budget, mut symbols) = (budget(shape, overhead, channel, round), 0);
+    let (budget, mut symbols) = (budget(shape, overhead, channel, repair_delay), 0);
     let mut block = Block::of(count, channel);
-    while block.failure(symbols) > ENOUGH && symbols < budget {
+    while block.failure(symbols) > ACCEPTED_FAILURE && symbols < budget {
         block.extend();
         symbols += 1;
     }
     let packet = (shape.chunk_bytes + overhead) as f64 + PACKET_COST_BYTES;
-    let lacking = (block.failure(symbols) - ENOUGH).max(0.0);
+    let lacking = (block.failure(symbols) - ACCEPTED_FAILURE).max(0.0);
     (count + symbols) as f64 * packet + lacking * FAILURE_COST * shape.message_bytes as f64
 }
 
 /// Repair symbols that the bytes allow, below [`MAX_LOSSES`].
-fn budget(shape: Shape, overhead: usize, channel: Channel, round: Duration) -> usize {
+fn budget(shape: Shape, overhead: usize, channel: Channel, repair_delay: Duration) -> usize {
     let count = shape.chunk_count();
     let symbols = if shape.message_bytes <= SMALL_BYTES {
-        let worth = round.as_secs_f64() / (round + SHORT_ROUND).as_secs_f64();
+        let worth = repair_delay.as_secs_f64() / (repair_delay + SHORT_REPAIR).as_secs_f64();
         let share = 1.0 + SMALL_SHARE * worth / channel.burst();
         let bytes = shape.message_bytes as f64 * share / (1.0 - channel.loss.as_f64());
         bytes / (shape.chunk_bytes + overhead) as f64 - count as f64
@@ -189,7 +191,7 @@ mod tests {
     }
 
     fn auto_parity(count: usize, percent: u32, mean_run: f64, packet: Duration) -> usize {
-        let stakes = Stakes { round: 22 * MS, packet, behind: 0 };
+        let stakes = Stakes { repair_delay: 22 * MS, packet, behind: 0 };
         let shape = Shape { message_bytes: count * 1_112, chunk_bytes: 1_112 };
         auto(shape, OVERHEAD, channel(percent, mean_run), stakes)
     }
@@ -215,7 +217,7 @@ mod tests {
     // ARQ-REP-9
     #[test]
     fn small_messages_ride_along_while_that_saves_more_than_it_takes() {
-        let stakes = Stakes { round: 75 * MS, packet: MS / 5, behind: 0 };
+        let stakes = Stakes { repair_delay: 75 * MS, packet: MS / 5, behind: 0 };
         let rides =
             |percent, run, sendings, age| bundles(channel(percent, run), stakes, sendings, age);
         // Not without loss; the more often the likelier all of them are lost.
@@ -267,7 +269,7 @@ mod tests {
     /// The chance that a message is not complete at once, and its bytes on the wire per byte.
     fn bytes_of_first_round(message_bytes: usize, chunk_bytes: usize, percent: u32) -> (f64, f64) {
         let (shape, channel) = (Shape { message_bytes, chunk_bytes }, channel(percent, 1.0));
-        let stakes = Stakes { round: 22 * MS, packet: FAST, behind: 0 };
+        let stakes = Stakes { repair_delay: 22 * MS, packet: FAST, behind: 0 };
         let (count, symbols) = (shape.chunk_count(), auto(shape, OVERHEAD, channel, stakes));
         let bytes = (count + symbols) as f64 * (chunk_bytes + OVERHEAD) as f64;
         (Block::of(count + symbols, channel).failure(symbols), bytes / message_bytes as f64)

@@ -10,7 +10,7 @@
 //! once however many they are: a fade takes all that is in it, and only a small packet that arrives
 //! after them shows that there was none.
 
-use crate::units::Probability;
+use crate::units::{losses_beyond_chance, Probability};
 
 /// The accepted chance that random loss alone looks like this. It is asked anew with every loss, so
 /// it is smaller than that of a single decision.
@@ -108,9 +108,7 @@ impl BlackHole {
 }
 
 fn rounds_needed(loss: f64) -> u32 {
-    let count = (DOUBT.ln() / loss.clamp(1e-9, 0.999).ln()).ceil();
-    // The clamp bounds the cast.
-    count.clamp(f64::from(LEAST_ROUNDS), f64::from(MOST_ROUNDS)) as u32
+    losses_beyond_chance(loss, DOUBT, LEAST_ROUNDS..=MOST_ROUNDS)
 }
 
 #[cfg(test)]

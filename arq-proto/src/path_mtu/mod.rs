@@ -240,7 +240,7 @@ impl PathMtu {
         match &mut self.state {
             State::Base { lost } => {
                 *lost = lost.saturating_add(1);
-                if *lost >= needed {
+                if u32::from(*lost) >= needed {
                     // Where there is nothing smaller to go down to, asking on would help nobody.
                     match self.least < self.base {
                         true => self.fail(now),

@@ -10,22 +10,20 @@
 use smallvec::SmallVec;
 
 use super::ladder;
-use crate::units::Probability;
+use crate::units::{losses_beyond_chance, Probability};
 
 /// The accepted chance that random loss makes a path look smaller than it is.
 const DOUBT: f64 = 1e-4;
 /// `MAX_PROBES` of RFC 8899 §5.1.2: the least number, on a path that loses nothing.
-const LEAST_PROBES: u8 = 3;
+const LEAST_PROBES: u32 = 3;
 /// At the largest loss that is estimated, one half.
-const MOST_PROBES: u8 = 14;
+const MOST_PROBES: u32 = 14;
 /// Bytes of probes in one search, in largest sizes: with more the search ends with what it has found.
 const BUDGET: u32 = 16;
 
 /// How many probes of a size must be lost before it is taken for too large.
-pub(super) fn probes_needed(loss: Probability) -> u8 {
-    let count = (DOUBT.ln() / loss.as_f64().clamp(1e-9, 0.999).ln()).ceil();
-    // The clamp bounds the cast.
-    count.clamp(f64::from(LEAST_PROBES), f64::from(MOST_PROBES)) as u8
+pub(super) fn probes_needed(loss: Probability) -> u32 {
+    losses_beyond_chance(loss.as_f64(), DOUBT, LEAST_PROBES..=MOST_PROBES)
 }
 
 /// A search under way.
@@ -50,7 +48,7 @@ impl Search {
             ladder::between(low, suspect).filter(|&size| size < suspect).collect();
         match below.get(below.len() / 2) {
             Some(&middle) => Some(middle),
-            None => (lost < probes_needed(loss)).then_some(suspect),
+            None => (u32::from(lost) < probes_needed(loss)).then_some(suspect),
         }
     }
 

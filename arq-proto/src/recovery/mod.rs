@@ -6,6 +6,7 @@
 
 pub(crate) mod confidence;
 pub(crate) mod estimate;
+pub(crate) mod left_out;
 pub(crate) mod loss;
 pub(crate) mod pto;
 pub(crate) mod rtt;
@@ -17,7 +18,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rand_core::RngCore;
+
 use estimate::LossEstimator;
+use left_out::LeftOut;
 use loss::{LossDetector, Verdict};
 use rtt::RttEstimator;
 use sleep::Sleeps;
@@ -36,8 +40,6 @@ use crate::{
 
 /// A reset that answers a packet further back than this is out of date.
 const RESET_MEMORY_PACKETS: u64 = 1 << 16;
-/// Numbers left out that are remembered: the distance between them doubles 24 times and then stays.
-const MAX_LEFT_OUT: usize = 64;
 /// Flights at a time whose ends have a time-out of their own.
 const MAX_TAILS: usize = 32;
 
@@ -56,8 +58,8 @@ pub(crate) struct Outcome {
 #[derive(Debug)]
 pub(crate) struct Recovery {
     ledger: SentLedger,
-    /// The numbers left out, the oldest first: the ledger forgets each as soon as the floor passes it.
-    left_out: VecDeque<u64>,
+    /// The ledger forgets each as soon as the floor passes it.
+    left_out: LeftOut,
     pub(crate) rtt: RttEstimator,
     sleeps: Sleeps,
     detector: LossDetector,
@@ -95,16 +97,24 @@ pub(crate) struct Recovery {
     mtu: u16,
     /// A probe must leave although there may be nothing to repair.
     pub(crate) probe_due: bool,
-    /// What was last sent was all there was to send.
+}
+
+/// A packet that leaves.
+#[derive(Debug)]
+pub(crate) struct Departure {
+    pub(crate) bytes: u32,
+    pub(crate) in_flight: bool,
+    /// It is all there was to send.
     pub(crate) app_limited: bool,
+    pub(crate) contents: Contents,
 }
 
 impl Recovery {
-    pub(crate) fn new(config: &Config, mtu: u16, now: Instant) -> Self {
+    pub(crate) fn new(config: &Config, mtu: u16, left_out: LeftOut, now: Instant) -> Self {
         let max_rate = config.max_rate_bps.map(Rate::from_bits_per_second);
         Self {
             ledger: SentLedger::default(),
-            left_out: VecDeque::new(),
+            left_out,
             rtt: RttEstimator::default(),
             sleeps: Sleeps::default(),
             detector: LossDetector::new(config.timer_granularity),
@@ -130,7 +140,6 @@ impl Recovery {
             settled: Vec::new(),
             mtu,
             probe_due: false,
-            app_limited: true,
         }
     }
 
@@ -155,14 +164,11 @@ impl Recovery {
         number < next && next.0 - number.0 <= RESET_MEMORY_PACKETS
     }
 
-    /// Leaves a number out, so that a peer that acknowledges what it never saw gives itself away
-    /// (RFC 9000 §21.4).
-    pub(crate) fn skip_number(&mut self, now: Instant) {
-        if self.left_out.len() == MAX_LEFT_OUT {
-            self.left_out.pop_front();
+    /// Leaves the next number out if its turn has come.
+    pub(crate) fn leave_out_number_if_due(&mut self, now: Instant, rng: &mut impl RngCore) {
+        if !self.left_out.take(self.ledger.next_number(), rng) {
+            return;
         }
-        let number = self.next_number();
-        self.left_out.push_back(number.0);
         self.ledger.push(SentPacket {
             sent_at: now,
             bytes: 0,
@@ -221,20 +227,15 @@ impl Recovery {
         self.window_packets.is_some_and(|most| self.ledger.in_flight_packets() + 1 >= most.into())
     }
 
-    pub(crate) fn on_sent(
-        &mut self,
-        now: Instant,
-        bytes: u32,
-        in_flight: bool,
-        contents: Contents,
-    ) {
+    pub(crate) fn on_sent(&mut self, now: Instant, packet: Departure) {
+        let Departure { bytes, in_flight, contents, .. } = packet;
         let number = self.next_number();
         let bytes_sent = u64::from(bytes);
         self.cap.iter_mut().for_each(|cap| match in_flight {
             true => cap.on_sent(bytes_sent),
             false => cap.owe(bytes_sent),
         });
-        let app_limited = self.app_limited || self.is_capped();
+        let app_limited = packet.app_limited || self.is_capped();
         if in_flight {
             // Acknowledgements are not paced (RFC 9002 §7.7), and nobody tells of their delivery: were they paid for, a
             // controller would measure what they left over, and take that for the path's rate.
@@ -298,7 +299,8 @@ impl Recovery {
         ack: &Ack,
         out: &mut Outcome,
     ) -> Result<(), Violation> {
-        let made_up = ack.ranges.iter().any(|&(start, end)| self.has_left_out(start, end));
+        // A receiver names what has arrived, so an honest one names none, however old its acknowledgement is.
+        let made_up = ack.ranges.iter().any(|&(start, end)| self.left_out.includes_any(start, end));
         if made_up || ack.largest() >= self.next_number() {
             return Err(Violation::AckOfUnsent);
         }
@@ -330,7 +332,6 @@ impl Recovery {
                     sent_at,
                     rtt,
                     latest_rtt: self.rtt.latest(),
-                    min_rtt: self.rtt.min(),
                     in_flight_bytes: in_flight_before,
                     app_limited,
                 });
@@ -339,13 +340,6 @@ impl Recovery {
         self.detect(now, out);
         self.prune(now);
         Ok(())
-    }
-
-    /// Whether a number from `start` to `end` was left out. A receiver names what has arrived, so an honest one
-    /// names none, however old its acknowledgement is.
-    fn has_left_out(&self, start: u64, end: u64) -> bool {
-        let first = self.left_out.partition_point(|&number| number < start);
-        self.left_out.get(first).is_some_and(|&number| number <= end)
     }
 
     /// Takes the round-trip sample of a packet.
@@ -481,13 +475,17 @@ impl Recovery {
     }
 
     /// What a lost message waits for.
-    pub(crate) fn round(&self) -> Duration {
+    pub(crate) fn repair_delay(&self) -> Duration {
         self.rtt.conservative() + self.detector.reordering_window(&self.rtt)
     }
 
     /// What `bytes` sent ahead save and cost, with `behind` messages waiting.
     pub(crate) fn stakes(&self, bytes: usize, behind: usize) -> Stakes {
-        Stakes { round: self.round(), packet: self.pacing_rate().time_for(bytes as u64), behind }
+        Stakes {
+            repair_delay: self.repair_delay(),
+            packet: self.pacing_rate().time_for(bytes as u64),
+            behind,
+        }
     }
 
     /// When [`detect`](Self::detect) should look again.

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use super::rtt::RttEstimator;
-use crate::units::Probability;
+use crate::units::{losses_beyond_chance, Probability};
 
 /// Probes beyond bad luck are no longer explained by the measured loss.
 const BAD_LUCK: f64 = 0.001;
@@ -21,10 +21,10 @@ const SHORT_SILENCE: Duration = Duration::from_secs(5);
 const MIN_SHORT_CAP: Duration = Duration::from_millis(250);
 /// The least interval before the first probe where nothing in flight would be repaired, such as PINGs. Nobody waits for
 /// their answers, and a busy host is late with them.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(250);
+pub(crate) const MIN_PING_INTERVAL: Duration = Duration::from_millis(250);
 /// The least interval (RFC 9002's kGranularity, §6.1.2). On a loopback or a wire, where it is longer than a round trip,
 /// hosts under load answer late more often than a packet is lost.
-const LEAST: Duration = Duration::from_millis(1);
+const MIN_INTERVAL: Duration = Duration::from_millis(1);
 /// The longest interval.
 const LONG_CAP: Duration = Duration::from_secs(1);
 
@@ -33,19 +33,14 @@ const LONG_CAP: Duration = Duration::from_secs(1);
 #[must_use]
 pub(crate) fn base(rtt: &RttEstimator, granularity: Duration) -> Duration {
     let usual = rtt.smoothed() + (rtt.variation() * 4).max(granularity);
-    usual.max(LEAST)
+    usual.max(MIN_INTERVAL)
 }
 
 /// How many probes in a row may fail by bad luck, when `forward` and `reverse` are the shares lost.
 #[must_use]
 pub(crate) fn flat_count(forward: Probability, reverse: Probability) -> u32 {
     let fails = 1.0 - (1.0 - forward.as_f64()) * (1.0 - reverse.as_f64());
-    if fails >= 1.0 {
-        return MAX_FLAT;
-    }
-    let count = (BAD_LUCK.ln() / fails.max(1e-9).ln()).ceil();
-    // The clamp bounds the cast.
-    count.clamp(1.0, f64::from(MAX_FLAT)) as u32
+    losses_beyond_chance(fails, BAD_LUCK, 1..=MAX_FLAT)
 }
 
 /// The interval before probe number `count` (from 0), after `silence` without an answer.

@@ -13,12 +13,12 @@ use std::{
 };
 
 /// Timers that fire a little too late are a busy host's, of which the round trip may well tell.
-pub(crate) const SHORTEST: Duration = Duration::from_millis(5);
+pub(crate) const MIN_SLEEP: Duration = Duration::from_millis(5);
 /// A longer sleep is a pause like any other: meanwhile the path may have become another one.
-const LONGEST: Duration = Duration::from_secs(1);
+const MAX_SLEEP: Duration = Duration::from_secs(1);
 /// Sleeps that are remembered: those of a round trip or two.
 const MAX_SLEEPS: usize = 16;
-/// A host that has slept may do so again. Looking costs it a timer every [`SHORTEST`].
+/// A host that has slept may do so again. Looking costs it a timer every [`MIN_SLEEP`].
 const WATCHED: Duration = Duration::from_secs(1);
 
 /// A sleep of this host.
@@ -48,7 +48,7 @@ impl Sleeps {
         now: Instant,
     ) -> Option<Duration> {
         let asleep = now.saturating_duration_since(due);
-        if !(SHORTEST..=LONGEST).contains(&asleep) {
+        if !(MIN_SLEEP..=MAX_SLEEP).contains(&asleep) {
             return None;
         }
         if self.last.len() == MAX_SLEEPS {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
+use rand_chacha::ChaCha8Rng;
+use rand_core::SeedableRng;
 use smallvec::smallvec;
 
 use super::*;
@@ -7,9 +9,18 @@ use crate::units::Probability;
 
 const MS: Duration = Duration::from_millis(1);
 
+fn recovery(now: Instant) -> Recovery {
+    let left_out = LeftOut::new(&mut ChaCha8Rng::from_seed([0; 32]));
+    Recovery::new(&Config::default(), 1_200, left_out, now)
+}
+
+fn departure(in_flight: bool) -> Departure {
+    Departure { bytes: 1_000, in_flight, app_limited: true, contents: Contents::new() }
+}
+
 /// A flight of which the last packet arrives first, so that others are given up for lost.
 fn overtaken_flight(recovery: &mut Recovery, sent_at: Instant, packets: u32) {
-    (0..packets).for_each(|_| recovery.on_sent(sent_at, 1_000, true, Contents::new()));
+    (0..packets).for_each(|_| recovery.on_sent(sent_at, departure(true)));
     let last = recovery.next_number().0 - 1;
     acknowledge(recovery, sent_at + 20 * MS, last);
 }
@@ -26,9 +37,9 @@ fn acknowledge(recovery: &mut Recovery, now: Instant, start: u64) {
 fn with_nothing_in_flight_a_packet_may_leave_although_all_probes_are_spent() {
     #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
     let t0 = Instant::now();
-    let mut recovery = Recovery::new(&Config::default(), 1_200, t0);
+    let mut recovery = recovery(t0);
     let send = |recovery: &mut Recovery, in_flight| {
-        recovery.on_sent(t0, 1_000, in_flight, Contents::new());
+        recovery.on_sent(t0, departure(in_flight));
     };
     send(&mut recovery, true);
     recovery.on_pto(t0 + 200 * MS, Probability::from_ppm(0), false, &mut Outcome::default());
@@ -48,7 +59,7 @@ fn with_nothing_in_flight_a_packet_may_leave_although_all_probes_are_spent() {
 fn what_an_earlier_path_did_to_packets_says_nothing_about_this_one() {
     #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
     let t0 = Instant::now();
-    let mut recovery = Recovery::new(&Config::default(), 1_200, t0);
+    let mut recovery = recovery(t0);
     let fresh = recovery.detector;
     overtaken_flight(&mut recovery, t0, 10);
     acknowledge(&mut recovery, t0 + 30 * MS, 0);

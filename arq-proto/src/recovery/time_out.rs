@@ -51,7 +51,7 @@ impl Recovery {
         let interval = pto::interval(self.pto_base(), self.pto_count, flat, silence);
         // Once something has been silent, an answer is waited for: until then only a few packets may leave.
         let nobody_waits = self.pto_count == 0 && self.ledger.only_asks() && !self.is_full();
-        let patience = if nobody_waits { pto::PATIENCE } else { Duration::ZERO };
+        let patience = if nobody_waits { pto::MIN_PING_INTERVAL } else { Duration::ZERO };
         Some(asked_at + interval.max(patience)).max(self.listen_until)
     }
 

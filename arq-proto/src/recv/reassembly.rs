@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use crate::{
     error::Violation,
     fec,
-    mask::{bits, covered, lowest_bits},
+    symbol_set::SymbolSet,
     wire::frame::{ChunkFrame, RepairFrame, Shape},
 };
 
@@ -26,7 +26,7 @@ pub struct Reassembly {
     /// symbol is there.
     buffer: BytesMut,
     shape: Shape,
-    arrived: u128,
+    arrived: SymbolSet,
     /// Repair symbols, and the place in which each waits.
     held: SmallVec<[Held; 8]>,
     recovered: u8,
@@ -49,7 +49,8 @@ impl Reassembly {
 
     /// Like [`new`](Self::new), in the memory of an empty `buffer`.
     pub(crate) fn within(buffer: BytesMut, shape: Shape) -> Self {
-        Self { buffer, shape, arrived: 0, held: SmallVec::new(), recovered: 0 }
+        let arrived = SymbolSet::EMPTY;
+        Self { buffer, shape, arrived, held: SmallVec::new(), recovered: 0 }
     }
 
     /// Adds a chunk; `Ok(false)` when it was there already.
@@ -62,7 +63,8 @@ impl Reassembly {
         }
         let start = chunk.index * chunk.chunk_bytes;
         let mut new = false;
-        for index in bits(covered(self.shape, chunk.shape(), 1 << chunk.index)) {
+        let covered = SymbolSet::only(chunk.index).recut(chunk.shape(), self.shape);
+        for index in covered.iter() {
             let first = index * self.shape.chunk_bytes;
             let last = self.shape.message_bytes.min(first + self.shape.chunk_bytes);
             new |= self.place(index, &chunk.data[first - start..last - start]);
@@ -72,11 +74,10 @@ impl Reassembly {
 
     /// A chunk of the cut that holds; `false` when it was there already.
     fn place(&mut self, index: usize, data: &[u8]) -> bool {
-        let bit = 1_u128 << index;
-        if self.arrived & bit != 0 {
+        if self.arrived.contains(index) {
             return false;
         }
-        self.arrived |= bit;
+        self.arrived.insert(index);
         self.vacate(index);
         let start = index * self.shape.chunk_bytes;
         let end = start + data.len();
@@ -129,7 +130,7 @@ impl Reassembly {
 
     /// Keeps the chunks that are there; the repair symbols are of no use any more.
     fn recut(&mut self, shape: Shape) {
-        self.arrived = covered(shape, self.shape, self.arrived);
+        self.arrived = self.arrived.recut(self.shape, shape);
         self.held.clear();
         self.shape = shape;
         // Behind the message there are zeros, whatever waited there.
@@ -146,8 +147,8 @@ impl Reassembly {
 
     /// The place of a chunk that has not arrived, in which nothing waits.
     fn free_place(&self) -> Option<usize> {
-        let taken = self.held.iter().fold(self.arrived, |mask, held| mask | 1 << held.place);
-        bits(lowest_bits(self.shape.chunk_count()) & !taken).next()
+        let taken: SymbolSet = self.held.iter().map(|held| usize::from(held.place)).collect();
+        (SymbolSet::chunks_of(self.shape) - self.arrived - taken).lowest()
     }
 
     /// Moves the repair symbol that waits in the place of a chunk, if any, and clears the place.
@@ -168,13 +169,14 @@ impl Reassembly {
 
     fn decode_if_enough(&mut self) {
         let count = self.shape.chunk_count();
-        if self.held.is_empty() || self.arrived.count_ones() as usize + self.held.len() < count {
+        if self.held.is_empty() || self.arrived.len() + self.held.len() < count {
             return;
         }
         self.held.sort_unstable_by_key(|held| held.place);
         let symbols: SmallVec<[u8; 8]> = self.held.iter().map(|held| held.symbol).collect();
-        fec::decode(&mut self.buffer, self.shape.chunk_bytes, count, self.arrived, &symbols);
-        self.arrived = lowest_bits(count);
+        let (chunk_bytes, arrived) = (self.shape.chunk_bytes, self.arrived.as_bits());
+        fec::decode(&mut self.buffer, chunk_bytes, count, arrived, &symbols);
+        self.arrived = SymbolSet::first(count);
         self.recovered = symbols.len() as u8;
         self.held.clear();
     }
@@ -182,7 +184,7 @@ impl Reassembly {
     /// The first chunk that is missing.
     #[must_use]
     pub fn first_missing(&self) -> usize {
-        self.arrived.trailing_ones() as usize
+        self.arrived.lowest_missing()
     }
 
     /// Bytes in front of the first chunk that is missing.
@@ -194,7 +196,7 @@ impl Reassembly {
     /// Whether every chunk is there.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.arrived == lowest_bits(self.shape.chunk_count())
+        self.arrived == SymbolSet::chunks_of(self.shape)
     }
 
     /// Chunks that were computed instead of received.

@@ -13,9 +13,9 @@ use bytes::{Bytes, BytesMut};
 /// Bytes of a message whose memory is worth recycling: that of smaller ones allocators keep themselves.
 pub const WORTH_RECYCLING_BYTES: usize = 16 << 10;
 /// Buffers kept: as many large messages as arrive before the first is read.
-const MOST: usize = 16;
+const MAX_BUFFERS: usize = 16;
 /// Without a large message for so long, none is expected soon.
-const KEPT: Duration = Duration::from_secs(1);
+const BUFFER_LIFETIME: Duration = Duration::from_secs(1);
 
 /// A packet begins so many best-effort messages in several pieces, and one more for each of these bytes. Each claims as
 /// much memory as it says, which is zeroed and, unlike a reliable lane's, given up for the next: without a bound a
@@ -63,7 +63,7 @@ impl Spare {
 
     /// Keeps the memory of a message, unless somebody else still reads it.
     pub(crate) fn keep(&mut self, message: Bytes) {
-        if self.buffers.len() >= MOST || message.len() < WORTH_RECYCLING_BYTES {
+        if self.buffers.len() >= MAX_BUFFERS || message.len() < WORTH_RECYCLING_BYTES {
             return;
         }
         if let Ok(mut buffer) = message.try_into_mut() {
@@ -74,7 +74,7 @@ impl Spare {
 
     /// Gives all back, once it has not been of use for a while.
     pub(crate) fn age(&mut self, now: Instant) {
-        if self.wanted_at.is_none_or(|at| at + KEPT < now) {
+        if self.wanted_at.is_none_or(|at| at + BUFFER_LIFETIME < now) {
             self.buffers = Vec::new();
         }
     }
@@ -123,20 +123,20 @@ mod tests {
         spare.keep(read.clone());
         spare.keep(message(100));
         assert_eq!(bytes(&spare), 0);
-        for _ in 0..2 * MOST {
+        for _ in 0..2 * MAX_BUFFERS {
             spare.keep(message(40_000));
         }
-        assert_eq!(bytes(&spare), MOST * 40_000);
+        assert_eq!(bytes(&spare), MAX_BUFFERS * 40_000);
         drop(read);
     }
 
     #[test]
     fn buffers_that_are_too_small_make_room() {
         let (mut spare, now) = (Spare::default(), t0());
-        for _ in 0..MOST {
+        for _ in 0..MAX_BUFFERS {
             spare.keep(Bytes::from(vec![7; 20_000]));
         }
-        for _ in 0..MOST {
+        for _ in 0..MAX_BUFFERS {
             let mut buffer = spare.take(now, 60_000);
             buffer.resize(60_000, 7);
             spare.keep(buffer.freeze());
@@ -150,9 +150,9 @@ mod tests {
         let (mut spare, now) = (Spare::default(), t0());
         spare.take(now, 60_000);
         spare.keep(Bytes::from(vec![7; 60_000]));
-        spare.age(now + KEPT);
+        spare.age(now + BUFFER_LIFETIME);
         assert_eq!(bytes(&spare), 60_000);
-        spare.age(now + 2 * KEPT);
+        spare.age(now + 2 * BUFFER_LIFETIME);
         assert_eq!(bytes(&spare), 0);
     }
 }

@@ -11,8 +11,9 @@ use smallvec::{smallvec, SmallVec};
 
 use crate::{
     fec::MAX_REPAIR_SYMBOLS,
-    mask::lowest_bits,
     recovery::confidence::Confidence,
+    symbol_set::SymbolSet,
+    units::{LaneId, MessageSeq},
     wire::{
         frame::{ChunkFrame, Shape},
         BASE_MTU, MAX_CHUNKS, MIN_CHUNK_BYTES,
@@ -41,26 +42,37 @@ pub(crate) struct Message {
     /// Chunk sizes of earlier cuts, the first one first.
     earlier_cuts: SmallVec<[usize; 2]>,
     /// Chunks to be sent: new ones and lost ones.
-    to_send: u128,
-    /// Chunks to be sent again when `to_send` is done, and how often.
-    copies: u128,
-    copy_rounds: u8,
-    sent_once: u128,
-    acked: u128,
+    to_send: SymbolSet,
+    copies: Copies,
+    sent_once: SymbolSet,
+    acked: SymbolSet,
     /// Chunks of which a transmission may still arrive, and how many may.
-    in_flight: u128,
+    in_flight: SymbolSet,
     outstanding: SmallVec<[u8; 64]>,
-    /// Repair symbols: to be sent, sent, in flight, acknowledged. Each is sent once.
-    repairs_due: u8,
-    repairs_sent: u8,
-    repairs_in_flight: u128,
-    repairs_acked: u128,
-    /// Chunks sent again after a loss, and repair symbols that were sent ahead of any: whatever is
-    /// in flight and is none of the former, or one of the latter, left in the first round.
-    sent_again: u128,
-    parity: u8,
+    /// Chunks sent again after a loss: those in flight that are none of them left in the first round.
+    sent_again: SymbolSet,
+    repairs: Repairs,
     /// How often the only chunk of a small message rode along in later packets.
     bundled: u8,
+}
+
+/// Chunks to be sent again when those that are to be sent have left, and how often.
+#[derive(Debug, Default)]
+struct Copies {
+    chunks: SymbolSet,
+    rounds: u8,
+}
+
+/// The repair symbols of a message, each of which is sent once.
+#[derive(Debug, Default)]
+struct Repairs {
+    /// To be sent, and sent: they leave in the order of their indices.
+    due: u8,
+    sent: u8,
+    in_flight: SymbolSet,
+    acked: SymbolSet,
+    /// The first so many are sent ahead of any loss: they belong to the first round.
+    parity: u8,
 }
 
 /// Packets at the end of a flight of which no later acknowledgement tells.
@@ -96,19 +108,14 @@ impl Message {
             expires_at,
             chunk_bytes: 0,
             earlier_cuts: SmallVec::new(),
-            to_send: 1,
-            copies: 0,
-            copy_rounds: 0,
-            sent_once: 0,
-            acked: 0,
-            in_flight: 0,
+            to_send: SymbolSet::first(1),
+            copies: Copies::default(),
+            sent_once: SymbolSet::EMPTY,
+            acked: SymbolSet::EMPTY,
+            in_flight: SymbolSet::EMPTY,
             outstanding: SmallVec::new(),
-            repairs_due: 0,
-            repairs_sent: 0,
-            repairs_in_flight: 0,
-            repairs_acked: 0,
-            sent_again: 0,
-            parity: 0,
+            sent_again: SymbolSet::EMPTY,
+            repairs: Repairs::default(),
             bundled: 0,
         }
     }
@@ -125,11 +132,11 @@ impl Message {
     /// small last one takes a packet of its own and segmentation offload has equal segments. May be
     /// repeated until the first chunk has left.
     pub(crate) fn begin(&mut self, max_chunk_bytes: usize) {
-        debug_assert_eq!(self.sent_once, 0);
+        debug_assert!(self.sent_once.is_empty());
         self.chunk_bytes = chunk_bytes_for(self.len(), max_chunk_bytes);
         let count = self.chunk_count();
         debug_assert!(count <= MAX_CHUNKS);
-        self.to_send = lowest_bits(count);
+        self.to_send = SymbolSet::first(count);
         self.outstanding = smallvec![0; count];
     }
 
@@ -142,13 +149,17 @@ impl Message {
         self.shape().chunk_count()
     }
 
+    fn all_chunks(&self) -> SymbolSet {
+        SymbolSet::chunks_of(self.shape())
+    }
+
     /// The next symbol to send, if any.
     pub(crate) fn next_symbol(&self) -> Option<Symbol> {
-        if self.to_send != 0 {
+        if let Some(index) = self.to_send.lowest() {
             // At most 128 chunks.
-            Some(Symbol::Source(self.to_send.trailing_zeros() as u8))
+            Some(Symbol::Source(index as u8))
         } else {
-            (self.repairs_due > 0).then_some(Symbol::Repair(self.repairs_sent))
+            (self.repairs.due > 0).then_some(Symbol::Repair(self.repairs.sent))
         }
     }
 
@@ -158,7 +169,7 @@ impl Message {
     }
 
     /// Bytes that the frame of a symbol takes in a packet.
-    pub(crate) fn frame_len(&self, seq: u64, symbol: Symbol) -> usize {
+    pub(crate) fn frame_len(&self, seq: MessageSeq, symbol: Symbol) -> usize {
         let (index, len) = match symbol {
             Symbol::Source(index) => (index, self.chunk_len(index.into())),
             Symbol::Repair(index) => (index, self.chunk_bytes),
@@ -172,7 +183,7 @@ impl Message {
     }
 
     /// What the frame of a chunk says.
-    pub(crate) fn chunk(&self, lane: crate::LaneId, seq: u64, index: usize) -> ChunkFrame<'_> {
+    pub(crate) fn chunk(&self, lane: LaneId, seq: MessageSeq, index: usize) -> ChunkFrame<'_> {
         let start = index * self.chunk_bytes;
         ChunkFrame {
             lane,
@@ -188,10 +199,10 @@ impl Message {
         match symbol {
             Symbol::Source(index) => self.on_chunk_sent(index.into()),
             Symbol::Repair(index) => {
-                self.repairs_due -= 1;
-                self.repairs_sent = index + 1;
-                self.repairs_in_flight |= 1 << index;
-                if index < self.parity {
+                self.repairs.due -= 1;
+                self.repairs.sent = index + 1;
+                self.repairs.in_flight.insert(index.into());
+                if index < self.repairs.parity {
                     Sent::Parity
                 } else {
                     Sent::Repair
@@ -201,15 +212,14 @@ impl Message {
     }
 
     fn on_chunk_sent(&mut self, index: usize) -> Sent {
-        let bit = 1 << index;
-        self.to_send &= !bit;
+        self.to_send.remove(index);
         self.begin_next_copies();
-        let again = self.sent_once & bit != 0;
-        self.sent_once |= bit;
-        self.in_flight |= bit;
+        let again = self.sent_once.contains(index);
+        self.sent_once.insert(index);
+        self.in_flight.insert(index);
         self.outstanding[index] = self.outstanding[index].saturating_add(1);
         if again {
-            self.sent_again |= bit;
+            self.sent_again.insert(index);
             Sent::Again
         } else {
             Sent::New(self.chunk_len(index))
@@ -219,7 +229,7 @@ impl Message {
     /// How often a message of one chunk left, if each of these transmissions may still arrive and none is a repair.
     pub(crate) fn unanswered_sendings(&self) -> Option<u8> {
         let sendings = self.bundled.saturating_add(1);
-        let untouched = self.acked == 0 && self.to_send == 0 && self.sent_again == 0;
+        let untouched = (self.acked | self.to_send | self.sent_again).is_empty();
         (untouched && self.outstanding.as_slice() == [sendings]).then_some(sendings)
     }
 
@@ -238,17 +248,17 @@ impl Message {
         }
         if self.was_given_up(symbol) {
             // It has arrived after all: one symbol less is needed in its place.
-            self.repairs_due = self.repairs_due.saturating_sub(1);
+            self.repairs.due = self.repairs.due.saturating_sub(1);
         }
         match symbol {
             Symbol::Source(index) => {
-                self.acked |= 1 << index;
-                self.to_send &= !self.acked;
+                self.acked.insert(index.into());
+                self.to_send -= self.acked;
                 self.forget_transmission(index.into());
             }
             Symbol::Repair(index) => {
-                self.repairs_acked |= 1 << index;
-                self.repairs_in_flight &= !self.repairs_acked;
+                self.repairs.acked.insert(index.into());
+                self.repairs.in_flight.remove(index.into());
             }
         }
         self.stop_if_delivered();
@@ -256,26 +266,26 @@ impl Message {
 
     /// A round of copies begins when what is left of the one before has left, or has arrived.
     fn begin_next_copies(&mut self) {
-        while self.to_send == 0 && self.copy_rounds > 0 {
-            self.copy_rounds -= 1;
-            self.to_send = self.copies & !self.acked;
+        while self.to_send.is_empty() && self.copies.rounds > 0 {
+            self.copies.rounds -= 1;
+            self.to_send = self.copies.chunks - self.acked;
         }
     }
 
     fn stop_if_delivered(&mut self) {
         if self.is_delivered() {
-            self.to_send = 0;
-            self.copy_rounds = 0;
-            self.repairs_due = 0;
+            self.to_send = SymbolSet::EMPTY;
+            self.copies.rounds = 0;
+            self.repairs.due = 0;
         }
         self.begin_next_copies();
     }
 
     fn was_given_up(&self, symbol: Symbol) -> bool {
         match symbol {
-            Symbol::Source(index) => self.lost() >> index & 1 == 1,
+            Symbol::Source(index) => self.lost().contains(index.into()),
             Symbol::Repair(index) => {
-                (self.repairs_in_flight | self.repairs_acked) >> index & 1 == 0
+                !(self.repairs.in_flight | self.repairs.acked).contains(index.into())
             }
         }
     }
@@ -287,7 +297,7 @@ impl Message {
         }
         match symbol {
             Symbol::Source(index) => self.forget_transmission(index.into()),
-            Symbol::Repair(index) => self.repairs_in_flight &= !(1 << index),
+            Symbol::Repair(index) => self.repairs.in_flight.remove(index.into()),
         }
     }
 
@@ -295,41 +305,40 @@ impl Message {
         let count = &mut self.outstanding[index];
         *count = count.saturating_sub(1);
         if *count == 0 {
-            self.in_flight &= !(1 << index);
+            self.in_flight.remove(index);
         }
     }
 
     /// Chunks that were sent, did not arrive as far as we know, and will not.
-    fn lost(&self) -> u128 {
-        self.sent_once & !(self.acked | self.in_flight | self.to_send)
+    fn lost(&self) -> SymbolSet {
+        self.sent_once - (self.acked | self.in_flight | self.to_send)
     }
 
     /// Symbols without which the receiver cannot complete the message.
     fn deficit(&self) -> usize {
-        let arrived = self.acked.count_ones() + self.repairs_acked.count_ones();
-        self.chunk_count().saturating_sub(arrived as usize)
+        self.chunk_count().saturating_sub(self.acked.len() + self.repairs.acked.len())
     }
 
     /// Symbols that may still arrive, those to be sent included.
     fn expected(&self) -> usize {
-        let chunks = (self.in_flight | self.to_send) & !self.acked;
-        let repairs = self.repairs_in_flight.count_ones() + u32::from(self.repairs_due);
-        (chunks.count_ones() + repairs) as usize
+        let chunks = (self.in_flight | self.to_send) - self.acked;
+        chunks.len() + self.repairs.in_flight.len() + usize::from(self.repairs.due)
     }
 
     /// Those of them that belong to the first round.
     fn expected_of_first_round(&self) -> usize {
-        let again = self.sent_again | self.to_send & self.sent_once;
-        let chunks = (self.in_flight | self.to_send) & !(self.acked | again);
-        let repairs = self.repairs_in_flight & lowest_bits(self.parity.into());
-        let due = self.repairs_due.min(self.parity.saturating_sub(self.repairs_sent));
-        (chunks.count_ones() + repairs.count_ones() + u32::from(due)) as usize
+        let again = self.sent_again | (self.to_send & self.sent_once);
+        let chunks = (self.in_flight | self.to_send) - (self.acked | again);
+        let Repairs { due, sent, in_flight, parity, .. } = self.repairs;
+        let parity_in_flight = in_flight & SymbolSet::first(parity.into());
+        let parity_due = due.min(parity.saturating_sub(sent));
+        chunks.len() + parity_in_flight.len() + usize::from(parity_due)
     }
 
     /// Whether the sending of `symbol` ends the first round.
     pub(crate) fn is_last_of_first_round(&self, symbol: Symbol) -> bool {
         let Symbol::Source(index) = symbol else { return false };
-        lowest_bits(self.chunk_count()) & !self.sent_once == 1 << index
+        self.all_chunks() - self.sent_once == SymbolSet::only(index.into())
     }
 
     /// Before any loss is known, or as far as it is: sends so many symbols more than the deficit.
@@ -339,12 +348,12 @@ impl Message {
             return;
         }
         if !self.shape().is_codable() {
-            self.copy(lowest_bits(self.chunk_count()) & !self.acked, parity);
+            self.copy(self.all_chunks() - self.acked, parity);
             return;
         }
         let wanted = (self.deficit() + parity).saturating_sub(self.expected());
         self.code(wanted);
-        self.parity = self.repairs_sent + self.repairs_due;
+        self.repairs.parity = self.repairs.sent + self.repairs.due;
     }
 
     /// After losses: sends again what is lost, as a plain ARQ does.
@@ -376,7 +385,7 @@ impl Message {
             return;
         }
         let lost = self.lost();
-        let known = lost.count_ones() as usize == deficit;
+        let known = lost.len() == deficit;
         if (known && deficit <= MAX_COPIED) || !self.shape().is_codable() {
             self.copy(lost, if known { confidence.symbols_for(1) } else { 1 });
             return;
@@ -391,7 +400,7 @@ impl Message {
     /// Whether only copies of a small message that rode along in later packets may still arrive.
     fn is_in_flight_by_bundling(&self) -> bool {
         let one_chunk = self.outstanding.len() == 1 && !self.is_delivered();
-        one_chunk && self.in_flight != 0 && self.sent_again == 0 && self.to_send == 0
+        one_chunk && !self.in_flight.is_empty() && (self.sent_again | self.to_send).is_empty()
     }
 
     /// How many sendings of such a message count as lost.
@@ -401,23 +410,23 @@ impl Message {
     }
 
     /// These chunks are sent so many times, one after the other.
-    fn copy(&mut self, chunks: u128, times: usize) {
-        if chunks == 0 {
+    fn copy(&mut self, chunks: SymbolSet, times: usize) {
+        if chunks.is_empty() {
             // Copies that are still to leave are not called back.
             return;
         }
         self.to_send |= chunks;
-        self.copies = chunks;
         // The first round is in `to_send`.
-        self.copy_rounds = times.saturating_sub(1).min(usize::from(u8::MAX)) as u8;
+        let rounds = times.saturating_sub(1).min(usize::from(u8::MAX)) as u8;
+        self.copies = Copies { chunks, rounds };
     }
 
     /// So many repair symbols shall follow, or as many as are left; returns how many.
     fn code(&mut self, symbols: usize) -> usize {
-        let left = MAX_REPAIR_SYMBOLS - usize::from(self.repairs_sent + self.repairs_due);
+        let left = MAX_REPAIR_SYMBOLS - usize::from(self.repairs.sent + self.repairs.due);
         let coded = symbols.min(left);
-        // At most as many as fit `repairs_due`.
-        self.repairs_due += coded as u8;
+        // At most 128.
+        self.repairs.due += coded as u8;
         coded
     }
 
@@ -425,7 +434,7 @@ impl Message {
     /// message is completed by what is in flight, but `most` symbols. Returns how many.
     pub(crate) fn doubt(&mut self, confidence: Confidence, most: usize) -> usize {
         // What has not left yet is no less sure than it was.
-        if !self.is_sent_once() || self.to_send != 0 || !self.shape().is_codable() {
+        if !self.is_sent_once() || !self.to_send.is_empty() || !self.shape().is_codable() {
             return 0;
         }
         let confidence = if self.is_heard_of() { confidence.in_part() } else { confidence };
@@ -441,11 +450,11 @@ impl Message {
 
     /// Whether an answer told of a part of it.
     fn is_heard_of(&self) -> bool {
-        self.acked != 0 || self.repairs_acked != 0
+        !(self.acked.is_empty() && self.repairs.acked.is_empty())
     }
 
     fn in_flight(&self) -> usize {
-        (self.in_flight.count_ones() + self.repairs_in_flight.count_ones()) as usize
+        self.in_flight.len() + self.repairs.in_flight.len()
     }
 
     /// What silence about the end of its first round is. `chance`: losses are independent.
@@ -454,7 +463,7 @@ impl Message {
             return Silence::Expected;
         }
         let is_small = self.chunk_count() == 1 && self.len() <= usize::from(BASE_MTU);
-        if is_small && self.sent_again == 0 && self.to_send == 0 {
+        if is_small && (self.sent_again | self.to_send).is_empty() {
             return Silence::Loss;
         }
         match chance {
@@ -473,7 +482,7 @@ impl Message {
 
     /// Whether every chunk has left at least once.
     pub(crate) fn is_sent_once(&self) -> bool {
-        self.has_begun() && self.sent_once == lowest_bits(self.chunk_count())
+        self.has_begun() && self.sent_once == self.all_chunks()
     }
 
     /// Whether the receiver has the message, or all that it takes to compute it.
@@ -486,11 +495,8 @@ impl Message {
         if !self.has_begun() {
             return self.len();
         }
-        let unsent = lowest_bits(self.chunk_count()) & !self.sent_once;
-        (0..self.chunk_count())
-            .filter(|index| unsent >> index & 1 == 1)
-            .map(|index| self.chunk_len(index))
-            .sum()
+        let unsent = self.all_chunks() - self.sent_once;
+        unsent.iter().map(|index| self.chunk_len(index)).sum()
     }
 }
 

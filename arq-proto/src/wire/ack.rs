@@ -120,8 +120,7 @@ fn decode_bitmap(
     let map = reader.bytes(len as usize, "ack.bitmap")?;
     let mut ranges = SmallVec::new();
     let (mut start, mut end) = (largest, largest);
-    for (offset, set) in bits(map).enumerate().filter(|&(_, set)| set) {
-        debug_assert!(set);
+    for (offset, _) in bits(map).enumerate().filter(|&(_, is_set)| is_set) {
         let number =
             largest.checked_sub(1 + offset as u64).ok_or(DecodeError::Invalid("ack.bitmap"))?;
         if number + 1 == start {

@@ -239,7 +239,6 @@ mod tests {
                 sent_at: self.now - RTT - queue,
                 rtt: Some(RttSample { least: RTT + queue, most: RTT + queue }),
                 latest_rtt: RTT + queue,
-                min_rtt: RTT,
                 in_flight_bytes: packets * MTU,
                 app_limited: true,
             };
@@ -333,7 +332,6 @@ mod tests {
                 sent_at: path.now - rtt,
                 rtt: Some(RttSample { least: rtt, most: rtt }),
                 latest_rtt: rtt,
-                min_rtt: RTT,
                 in_flight_bytes: MTU,
                 app_limited: number == 59,
             };

@@ -35,7 +35,7 @@ use reduction::Reductions;
 use rounds::{Round, Rounds};
 use slowdown::Slowdown;
 
-use super::{bytes_of, AckSample, Controller, LossCause, LossSample, SentSample};
+use super::{bytes_of, AckSample, Controller, LossCause, LossSample, SentSample, MAX_WINDOW_BYTES};
 use crate::{units::Rate, wire::BASE_MTU};
 
 const INITIAL_PACKETS: u64 = 32;
@@ -49,8 +49,6 @@ const HOST_DELAY: Duration = Duration::from_millis(1);
 const AT_LIMIT: f64 = 0.95;
 /// Of what the phase asks for so much is sent: a queue that is there shrinks.
 const PACED: f64 = 0.99;
-/// No path needs more; keeps arithmetic far from overflow.
-const MAX_WINDOW_BYTES: u64 = 1 << 30;
 
 /// Growth of the rate per round that keeps start-up going.
 const GROWTH: f64 = 1.25;
@@ -90,7 +88,7 @@ const HALVED_PER: Duration = Duration::from_secs(10);
 
 /// The loss-tolerant controller.
 #[derive(Debug, Clone)]
-pub struct Bbr {
+pub(super) struct Bbr {
     mtu: u64,
     /// The configured limit: beyond it there is nothing to look for.
     max_rate: Option<Rate>,
@@ -125,7 +123,7 @@ pub struct Bbr {
 impl Bbr {
     /// For datagrams of `mtu` bytes, and at most `max_rate`.
     #[must_use]
-    pub fn new(mtu: u16, max_rate: Option<Rate>) -> Self {
+    pub(super) fn new(mtu: u16, max_rate: Option<Rate>) -> Self {
         Self {
             mtu: mtu.into(),
             max_rate,

@@ -31,7 +31,6 @@ fn ack(now: Instant, largest: u64, packets: u64) -> AckSample {
         sent_at: now - 10 * MS,
         rtt: Some(RttSample { least: 10 * MS, most: 10 * MS }),
         latest_rtt: 10 * MS,
-        min_rtt: 10 * MS,
         in_flight_bytes: 100 * MTU,
         app_limited: false,
     }

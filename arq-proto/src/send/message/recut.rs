@@ -8,9 +8,9 @@
 
 use smallvec::smallvec;
 
-use super::{chunk_bytes_for, Message, Symbol};
+use super::{chunk_bytes_for, Copies, Message, Repairs, Symbol};
 use crate::{
-    mask::{covered, lowest_bits},
+    symbol_set::SymbolSet,
     wire::{frame::Shape, MIN_CHUNK_BYTES},
 };
 
@@ -23,20 +23,18 @@ impl Message {
     /// Cuts what is not acknowledged anew, into chunks of at most `most` bytes.
     pub(crate) fn recut(&mut self, most: usize) {
         debug_assert!(self.is_oversize(most));
-        let (old, acked, sent) = (self.shape(), self.acked, self.sent_once);
+        let old = self.shape();
         self.earlier_cuts.push(old.chunk_bytes);
         self.chunk_bytes = chunk_bytes_for(self.len(), most);
         let new = self.shape();
-        self.acked = covered(new, old, acked);
-        self.sent_once = covered(new, old, sent);
+        self.acked = self.acked.recut(old, new);
+        self.sent_once = self.sent_once.recut(old, new);
         // What is in flight does not arrive: it is too long.
-        self.to_send = lowest_bits(new.chunk_count()) & !self.acked;
-        (self.copies, self.copy_rounds) = (0, 0);
-        self.in_flight = 0;
+        self.to_send = SymbolSet::chunks_of(new) - self.acked;
+        self.in_flight = SymbolSet::EMPTY;
         self.outstanding = smallvec![0; new.chunk_count()];
-        (self.repairs_due, self.repairs_sent) = (0, 0);
-        (self.repairs_in_flight, self.repairs_acked) = (0, 0);
-        (self.sent_again, self.parity) = (0, 0);
+        self.sent_again = SymbolSet::EMPTY;
+        (self.copies, self.repairs) = (Copies::default(), Repairs::default());
     }
 
     /// How often it was cut anew.
@@ -54,13 +52,13 @@ impl Message {
         let shape = |chunk_bytes| Shape { message_bytes: self.len(), chunk_bytes };
         let mut cuts = cuts.iter().copied().chain([self.chunk_bytes]).map(shape);
         let Some(mut old) = cuts.next() else { return };
-        let mut there = 1_u128 << index;
+        let mut there = SymbolSet::only(index.into());
         for new in cuts {
-            there = covered(new, old, there);
+            there = there.recut(old, new);
             old = new;
         }
         self.acked |= there;
-        self.to_send &= !self.acked;
+        self.to_send -= self.acked;
         self.stop_if_delivered();
     }
 }
@@ -98,7 +96,7 @@ mod tests {
         message.recut(536);
         // The receiver may have kept of it only the chunks of 1,154 bytes that lie within: 9,232..16,156.
         message.on_acked(0, Symbol::Source(1));
-        let acked = |byte: usize| message.acked >> (byte / message.chunk_bytes) & 1 == 1;
+        let acked = |byte: usize| message.acked.contains(byte / message.chunk_bytes);
         assert!(!acked(8_600) && !acked(16_600));
         assert!(acked(9_800) && acked(15_600));
     }
@@ -156,18 +154,18 @@ mod tests {
             len in 1_025..=MAX_MESSAGE_BYTES,
             old_chunk in 1_025_usize..9_000,
             new_chunk in 512_usize..1_025,
-            there in any::<u128>(),
+            there in proptest::collection::btree_set(0_usize..128, 0..128),
         ) {
             let old_chunk = old_chunk.min(len);
             let old = Shape { message_bytes: len, chunk_bytes: old_chunk };
             let new = Shape { message_bytes: len, chunk_bytes: new_chunk };
-            let mask = covered(new, old, there);
+            let chunks = there.iter().copied().collect::<SymbolSet>().recut(old, new);
             for index in 0..new.chunk_count() {
                 let bytes = index * new_chunk..len.min((index + 1) * new_chunk);
-                let all = bytes.into_iter().all(|byte| there >> (byte / old_chunk) & 1 == 1);
-                prop_assert_eq!(mask >> index & 1 == 1, all);
+                let all = bytes.into_iter().all(|byte| there.contains(&(byte / old_chunk)));
+                prop_assert_eq!(chunks.contains(index), all);
             }
-            prop_assert_eq!(mask & !lowest_bits(new.chunk_count()), 0);
+            prop_assert!((chunks - SymbolSet::chunks_of(new)).is_empty());
         }
     }
 }

@@ -369,7 +369,7 @@ fn after_enough_silence_what_rode_along_is_not_waited_for() {
 fn a_round_of_copies_that_is_cut_short_is_followed_by_the_next() {
     let mut message = message(2_400, 1_200);
     send_all(&mut message);
-    message.copy(0b11, 2);
+    message.copy(SymbolSet::first(2), 2);
     let first = message.next_symbol().unwrap();
     assert_eq!(first, Symbol::Source(0));
     message.on_sent(first);
