@@ -441,6 +441,7 @@ impl<'a> Sorted<'a> {
     pub(super) fn by_connection(
         &self,
     ) -> impl Iterator<Item = (&Arc<Inner>, &[(ConnectionHandle, Datagram<'a>)])> {
+        // Both are in the order of the handles, and each connection has a datagram.
         let of_one = self.datagrams.chunk_by(|(one, _), (other, _)| one == other);
         self.connections.values().zip(of_one)
     }

@@ -139,11 +139,7 @@ impl Driver {
             return;
         }
         let in_use = self.0.connections().iter().any(|connection| !connection.is_closed());
-        progress.send_if_modified(|progress| {
-            let new = if in_use { Progress::InUse } else { Progress::Draining };
-            *progress = new;
-            // Also "still in use" is news: the one who waits need not wait for it.
-            true
-        });
+        // Also "still in use" is news: the one who waits need not wait for it.
+        progress.send_replace(if in_use { Progress::InUse } else { Progress::Draining });
     }
 }

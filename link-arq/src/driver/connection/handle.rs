@@ -148,7 +148,7 @@ impl ArqConnection {
     /// Waits until everything that was sent has arrived, for the linger time at most.
     pub async fn delivered(&self) {
         let delivered = self.progress(|state| {
-            matches!(state.phase, Phase::Closed(_)) || state.core.stats().send_buffer_bytes == 0
+            matches!(state.phase, Phase::Closed(_)) || state.core.send_buffer_bytes() == 0
         });
         let _ = tokio::time::timeout(self.0.linger, delivered).await;
     }
