@@ -151,7 +151,7 @@ fn what_grows_with_a_run_is_not_compared_with_that_of_a_longer_one() {
         }
         summary::of(&records)
     };
-    let figures = [Figure::P99, Figure::Retransmissions];
+    let figures = [Figure::Goodput, Figure::Retransmissions];
     let same = compare(&transfers(100), &transfers(100), &figures, 0.05);
     assert_eq!((same.rows.len(), same.notes.len()), (2, 0));
     let other = compare(&transfers(100), &transfers(10), &figures, 0.05);
