@@ -186,12 +186,16 @@ impl Bbr {
     /// alone, the share beside a flow that keeps a long queue full would sink with its length, and
     /// the rate with every growth of the round trip. The phases see to it that the queue is not ours.
     /// With a `queue` it grows step by step, as it is used: where the path has become slower, the round
-    /// trip grows with it.
+    /// trip grows with it. Without one it is as much as twice the product would be, if the least round trip of all were
+    /// not a lucky packet's.
     fn queue_window(&self, round: &Round, queue: bool) -> Option<u64> {
-        let queued =
-            self.bytes_in(round.min_rtt? + self.min_rtt.jitter() + self.min_rtt.get()? / 2)?;
+        let usual_rtt = round.min_rtt? + self.min_rtt.jitter();
+        let queued = self.bytes_in(usual_rtt + self.min_rtt.get()? / 2)?;
+        if !queue {
+            return Some(queued.max(self.bytes_in(2 * usual_rtt)?));
+        }
         let used = round.sent_bytes() / WINDOW_STEP.1 * WINDOW_STEP.0;
-        Some(if queue { queued.min(used.max(self.queue_window)) } else { queued })
+        Some(queued.min(used.max(self.queue_window)))
     }
 
     fn bytes_in(&self, time: Duration) -> Option<u64> {
