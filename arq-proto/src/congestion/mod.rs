@@ -103,6 +103,8 @@ pub(crate) struct LossSample {
 
 /// A congestion controller.
 pub(crate) trait Controller: Send + fmt::Debug {
+    /// Something may leave now: what time alone has changed counts from here on.
+    fn on_time(&mut self, _now: Instant) {}
     /// A packet was sent.
     fn on_sent(&mut self, sample: &SentSample);
     /// Packets were acknowledged.

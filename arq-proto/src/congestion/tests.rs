@@ -76,6 +76,7 @@ impl Model {
 
     fn send(&mut self) {
         let (now, number) = (self.now, self.number);
+        self.controller.on_time(now);
         self.controller.on_sent(&SentSample { now, number, bytes: MTU.into(), app_limited: false });
         self.number = self.number.next();
     }

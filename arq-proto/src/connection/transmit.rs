@@ -180,6 +180,7 @@ impl Connection {
             self.recovery.rest();
             return false;
         }
+        self.recovery.on_time(now);
         // A probe is beyond the window, but not beyond the rate: where a round trip is shorter than the time
         // that a packet takes, probes would be all of the traffic. A ping goes in any case.
         let bytes = self.path_mtu.size().into();

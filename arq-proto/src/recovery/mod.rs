@@ -178,6 +178,11 @@ impl Recovery {
         });
     }
 
+    /// Something may leave now: asked before [`window_allows`](Self::window_allows).
+    pub(crate) fn on_time(&mut self, now: Instant) {
+        self.controller.on_time(now);
+    }
+
     /// Whether the controller and the window in packets allow another packet of `bytes`.
     pub(crate) fn window_allows(&self, bytes: u64) -> bool {
         let in_flight = self.ledger.in_flight_bytes();

@@ -481,8 +481,11 @@ impl Bbr {
 }
 
 impl Controller for Bbr {
+    fn on_time(&mut self, now: Instant) {
+        self.age(now);
+    }
+
     fn on_sent(&mut self, sample: &SentSample) {
-        self.age(sample.now);
         self.rounds.on_sent(sample);
         self.bursts.on_sent(sample);
     }

@@ -408,7 +408,7 @@ fn the_estimate_outlives_half_a_minute_and_then_halves() {
     let before = bbr.rate.get().unwrap();
     assert!(bbr.queue_window > 0);
     let after = |bbr: &mut Bbr, seconds: u32| {
-        bbr.on_sent(&sending(now + seconds * 1_000 * MS, 20));
+        bbr.on_time(now + seconds * 1_000 * MS);
         bbr.rate.get().unwrap()
     };
     assert_eq!(after(&mut bbr, 29), before);
