@@ -30,7 +30,7 @@ use tokio::{
 };
 use traffic::Flow;
 use weather::Weather;
-use zenoh_link_arq::{LinkManagerUnicastArq, ARQ_MTU};
+use zenoh_link_arq::{statistics, LinkManagerUnicastArq, ARQ_MTU};
 use zenoh_link_commons::{LinkManagerUnicastTrait, LinkUnicast, LinkUnicastTrait, NewLink};
 use zenoh_protocol::core::Priority;
 
@@ -202,7 +202,14 @@ async fn come_and_go(network: &Network, opened: &AtomicU64, stop: &AtomicBool) {
                 back.receive(&*near[0], SHORT_LIFE),
             )
         };
-        timeout(HANG, life).await.expect("a short life ends");
+        if timeout(HANG, life).await.is_err() {
+            statistics().iter().for_each(|association| println!("{association}"));
+            let (out, back) = (out.outstanding(), back.outstanding());
+            panic!(
+                "short life {}: {out} messages out and {back} back are missing",
+                opened.load(Relaxed)
+            );
+        }
         for link in near.iter().chain(&far) {
             timeout(HANG, link.close()).await.expect("closing is bounded").unwrap();
         }
