@@ -4,14 +4,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod faults;
+mod roaming;
+
 use std::{
-    io,
     net::SocketAddr,
     sync::{
         atomic::{AtomicUsize, Ordering},
         Arc,
     },
-    task::{Context, Poll},
     time::Duration,
 };
 
@@ -19,23 +20,17 @@ use arq_proto::{Config, ConfigBuilder, ConnectionError, EndpointConfig, LaneId, 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 use tokio::{
-    runtime::{Builder, Handle},
+    runtime::Handle,
     task::JoinSet,
     time::{timeout, Instant},
 };
 use zenoh_link_arq::{
     driver::{ArqConnection, ArqEndpoint, ConnectError, SendError},
-    socket::{
-        memory::{MemoryNetwork, MemorySocket},
-        DatagramSocket, ReceiveBatch, Segments,
-    },
+    socket::memory::MemoryNetwork,
 };
 
 const SERVER: ([u8; 4], u16) = ([10, 0, 0, 1], 7447);
 const CLIENT: ([u8; 4], u16) = ([10, 0, 0, 2], 1);
-/// Where the two are after they have moved to another network.
-const SERVER_ELSEWHERE: ([u8; 4], u16) = ([10, 1, 0, 1], 7447);
-const CLIENT_ELSEWHERE: ([u8; 4], u16) = ([10, 1, 0, 2], 1);
 const SECOND: Duration = Duration::from_secs(1);
 
 struct Pair {
@@ -386,113 +381,6 @@ async fn what_the_interface_refuses_is_known_at_once() {
     assert_eq!(stats.path_mtu_bytes, 1_252);
 }
 
-/// A socket bound to all addresses of a host that has one of two at a time.
-#[derive(Debug)]
-struct Roaming {
-    addresses: [MemorySocket; 2],
-    /// The one that it has.
-    current: Arc<AtomicUsize>,
-}
-
-impl Roaming {
-    fn current(&self) -> &MemorySocket {
-        &self.addresses[self.current.load(Ordering::Relaxed)]
-    }
-
-    fn other(&self) -> &MemorySocket {
-        &self.addresses[1 - self.current.load(Ordering::Relaxed)]
-    }
-}
-
-impl DatagramSocket for Roaming {
-    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let [first, second] = self.addresses.each_ref().map(|socket| socket.poll_readable(cx));
-        if first.is_ready() {
-            first
-        } else {
-            second
-        }
-    }
-
-    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.current().poll_writable(cx)
-    }
-
-    fn try_receive(&self, batch: &mut ReceiveBatch) -> io::Result<()> {
-        // What still goes to the other address is lost.
-        while self.other().try_receive(batch).is_ok() {}
-        self.current().try_receive(batch)
-    }
-
-    fn try_send(&self, segments: &Segments<'_>) -> io::Result<()> {
-        let current = self.current().local_addr().ip();
-        if segments.source.is_some_and(|source| source != current) {
-            return Err(io::ErrorKind::AddrNotAvailable.into());
-        }
-        self.current().try_send(segments)
-    }
-
-    fn local_addr(&self) -> SocketAddr {
-        SocketAddr::from(([0, 0, 0, 0], self.current().local_addr().port()))
-    }
-
-    fn max_segments(&self) -> usize {
-        self.current().max_segments()
-    }
-}
-
-/// An endpoint on such a host, and which of the addresses it has.
-fn roaming(
-    network: &MemoryNetwork,
-    addresses: [([u8; 4], u16); 2],
-    accept: Option<Config>,
-) -> (ArqEndpoint, Arc<AtomicUsize>) {
-    let current = Arc::<AtomicUsize>::default();
-    let addresses = addresses.map(|address| network.bind(SocketAddr::from(address)).unwrap());
-    let socket = Roaming { addresses, current: current.clone() };
-    let config = EndpointConfig { accept, ..Default::default() };
-    let endpoint = ArqEndpoint::over(Box::new(socket), config, &Handle::current()).unwrap();
-    (endpoint, current)
-}
-
-/// Both ends say something, and are heard in time.
-async fn talk(first: &ArqConnection, second: &ArqConnection) {
-    for (from, to) in [(first, second), (second, first)] {
-        from.send(lane(5), b"still there").await.unwrap();
-        let heard = timeout(5 * SECOND, to.recv(lane(5))).await.expect("it arrives");
-        assert_eq!(heard.unwrap(), "still there");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_client_that_moves_to_another_network_is_followed() {
-    let network = MemoryNetwork::lossless();
-    let config = config().build().unwrap();
-    let server = endpoint(&network, SERVER, Some(config.clone()));
-    let (client, moved) = roaming(&network, [CLIENT, CLIENT_ELSEWHERE], None);
-    let near = client.connect(SERVER.into(), config).await.unwrap();
-    let far = server.accept().await.unwrap();
-    assert_eq!(near.local(), SocketAddr::from(CLIENT), "known although all are bound");
-    talk(&near, &far).await;
-    moved.store(1, Ordering::Relaxed);
-    talk(&near, &far).await;
-    assert_eq!(far.remote(), SocketAddr::from(CLIENT_ELSEWHERE));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_server_answers_from_what_is_left_when_the_address_that_was_asked_is_gone() {
-    let network = MemoryNetwork::lossless();
-    let config = config().build().unwrap();
-    let (server, moved) = roaming(&network, [SERVER, SERVER_ELSEWHERE], Some(config.clone()));
-    let client = endpoint(&network, CLIENT, None);
-    let near = client.connect(SERVER.into(), config).await.unwrap();
-    let far = server.accept().await.unwrap();
-    talk(&far, &near).await;
-    moved.store(1, Ordering::Relaxed);
-    talk(&far, &near).await;
-    assert_eq!(near.remote(), SocketAddr::from(SERVER_ELSEWHERE));
-}
-
 /// Anybody can send such datagrams, and the kernel refuses the answers.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_answered_is_dropped() {
@@ -517,98 +405,6 @@ async fn what_cannot_be_answered_is_dropped() {
         assert_eq!(answers.load(Ordering::Relaxed), 0, "{from} to {to}");
         assert!(server.stats().datagrams_dropped > 0, "{from} to {to}");
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Fault {
-    /// The driver does not survive the first datagram.
-    Fatal,
-    /// There is no way to the peer.
-    NoRoute,
-}
-
-#[derive(Debug)]
-struct Faulty(MemorySocket, Fault);
-
-impl DatagramSocket for Faulty {
-    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.poll_readable(cx)
-    }
-
-    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.poll_writable(cx)
-    }
-
-    fn try_receive(&self, batch: &mut ReceiveBatch) -> io::Result<()> {
-        let received = self.0.try_receive(batch);
-        assert!(received.is_err() || self.1 != Fault::Fatal, "as a bug would");
-        received
-    }
-
-    fn try_send(&self, segments: &Segments<'_>) -> io::Result<()> {
-        match self.1 {
-            Fault::Fatal => self.0.try_send(segments),
-            Fault::NoRoute => Err(io::ErrorKind::NetworkUnreachable.into()),
-        }
-    }
-
-    fn local_addr(&self) -> SocketAddr {
-        self.0.local_addr()
-    }
-
-    fn max_segments(&self) -> usize {
-        self.0.max_segments()
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn nobody_waits_for_a_driver_that_has_died() {
-    let network = MemoryNetwork::lossless();
-    let config = config().build().unwrap();
-    let socket = Box::new(Faulty(network.bind(SERVER.into()).unwrap(), Fault::Fatal));
-    let accept = EndpointConfig { accept: Some(config.clone()), ..Default::default() };
-    let server = ArqEndpoint::over(socket, accept, &Handle::current()).unwrap();
-    let client = endpoint(&network, CLIENT, None);
-    let (accepted, answered) = tokio::join!(
-        timeout(SECOND, server.accept()),
-        timeout(SECOND, client.connect(SERVER.into(), config.clone())),
-    );
-    assert!(accepted.expect("the end is told").is_none());
-    answered.expect_err("the test kills the driver");
-    let connecting = timeout(SECOND, server.connect(CLIENT.into(), config)).await;
-    let error = connecting.expect("the end is told").unwrap_err();
-    assert!(matches!(error, ConnectError::Ended(ConnectionError::LocallyClosed)), "{error}");
-}
-
-/// A runtime may shut down between the call and the first turn of the driver.
-#[test]
-fn nobody_waits_for_a_driver_that_has_never_run() {
-    let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
-    let network = MemoryNetwork::lossless();
-    let config = config().build().unwrap();
-    let never_driven = runtime();
-    let accept = EndpointConfig { accept: Some(config.clone()), ..Default::default() };
-    let socket = Box::new(network.bind(SERVER.into()).unwrap());
-    let server = ArqEndpoint::over(socket, accept, never_driven.handle()).unwrap();
-    drop(never_driven);
-    runtime().block_on(async {
-        let accepted = timeout(SECOND, server.accept()).await;
-        assert!(accepted.expect("the end is told").is_none());
-        let connecting = timeout(SECOND, server.connect(CLIENT.into(), config)).await;
-        connecting.expect("the end is told").unwrap_err();
-    });
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_cannot_connect_hears_that_nothing_could_be_sent() {
-    let network = MemoryNetwork::lossless();
-    let socket = Box::new(Faulty(network.bind(CLIENT.into()).unwrap(), Fault::NoRoute));
-    let client = ArqEndpoint::over(socket, EndpointConfig::default(), &Handle::current()).unwrap();
-    let error = client.connect(SERVER.into(), config().build().unwrap()).await.unwrap_err();
-    let ConnectError::Unsent { reason: ConnectionError::HandshakeTimedOut, source } = &error else {
-        panic!("{error}")
-    };
-    assert_eq!(source.kind(), io::ErrorKind::NetworkUnreachable);
 }
 
 /// Both readers of a session's last word wait for each other's lane.
