@@ -15,6 +15,12 @@ const RATE_ROUNDS: u64 = 16;
 /// The least round trip is measured anew when none like it was seen for so long. Pauses of the
 /// application give such samples for free.
 const MIN_RTT_LIFETIME: Duration = Duration::from_secs(5);
+/// Samples from which the mean turn is made.
+const JITTER_SAMPLES: u32 = 16;
+/// The least round trip of a round exceeds the least one of all by less than so many times the mean turn, if there is no
+/// queue. Where round trips vary as a normal distribution does, a turn is 0.57 standard deviations in the mean: of eight
+/// samples the least one lies 1.4 below their mean, of ten thousand 3.8.
+const MOST_TURNS: u32 = 4;
 
 /// The largest rate of the last rounds.
 #[derive(Debug, Clone)]
@@ -134,13 +140,6 @@ impl MinRtt {
     }
 }
 
-/// Samples from which the mean turn is made.
-const JITTER_SAMPLES: u32 = 16;
-/// The least round trip of a round exceeds the least one of all by less than so many times the mean turn, if there is no
-/// queue. Where round trips vary as a normal distribution does, a turn is 0.57 standard deviations in the mean: of eight
-/// samples the least one lies 1.4 below their mean, of ten thousand 3.8.
-const MOST_TURNS: u32 = 4;
-
 /// How much round trips vary on a path whatever we send.
 ///
 /// A queue makes them longer step by step, and then shorter; jitter does not know which way it went the last time. So
@@ -148,9 +147,11 @@ const MOST_TURNS: u32 = 4;
 #[derive(Debug, Clone, Copy)]
 struct Jitter {
     last: Option<Duration>,
+    /// By how much the last sample differed from the one before, and which way.
     step: Duration,
     was_up: bool,
     samples: u32,
+    /// The mean turn.
     mean: Duration,
 }
 
