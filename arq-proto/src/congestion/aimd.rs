@@ -144,7 +144,7 @@ mod tests {
             largest: PacketNumber(0),
             sent_at,
             rtt: None,
-            latest_rtt: Duration::from_millis(20),
+            smoothed_rtt: Duration::from_millis(20),
             in_flight_bytes: aimd.window(),
             app_limited,
         });

@@ -139,7 +139,7 @@ impl Controller for Cubic {
             let grown = self.shape.window + acked / divisor as f64;
             self.shape.window = self.shape.threshold.map_or(grown, |most| grown.min(most));
         } else {
-            self.avoid_congestion(sample.now, sample.latest_rtt, acked);
+            self.avoid_congestion(sample.now, sample.smoothed_rtt, acked);
         }
         self.shape.window = self.shape.window.min(limit);
     }
@@ -223,7 +223,7 @@ mod tests {
             largest: PacketNumber(0),
             sent_at: now - RTT,
             rtt: Some(RttSample { least: RTT, most: RTT }),
-            latest_rtt: RTT,
+            smoothed_rtt: RTT,
             in_flight_bytes: bytes,
             app_limited,
         });

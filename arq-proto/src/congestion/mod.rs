@@ -65,8 +65,8 @@ pub(crate) struct AckSample {
     pub(crate) sent_at: Instant,
     /// The round-trip sample that this acknowledgement gave, if it gave one.
     pub(crate) rtt: Option<RttSample>,
-    /// The newest round-trip sample.
-    pub(crate) latest_rtt: Duration,
+    /// The smoothed round trip.
+    pub(crate) smoothed_rtt: Duration,
     /// Bytes in flight before this acknowledgement, what it acknowledges included. Where acknowledgements come often
     /// that is less and less of a flight that nothing follows.
     pub(crate) in_flight_bytes: u64,

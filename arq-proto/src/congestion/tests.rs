@@ -101,7 +101,7 @@ impl Model {
             largest,
             sent_at: self.now.checked_sub(rtt).unwrap_or(self.now),
             rtt: Some(RttSample { least: rtt, most: rtt }),
-            latest_rtt: rtt,
+            smoothed_rtt: rtt,
             in_flight_bytes: self.controller.window(),
             app_limited,
         }

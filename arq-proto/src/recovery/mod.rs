@@ -336,7 +336,7 @@ impl Recovery {
                     largest: number,
                     sent_at,
                     rtt,
-                    latest_rtt: self.rtt.latest(),
+                    smoothed_rtt: self.rtt.smoothed(),
                     in_flight_bytes: in_flight_before,
                     app_limited,
                 });

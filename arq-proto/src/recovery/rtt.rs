@@ -93,7 +93,7 @@ impl RttEstimator {
     }
 
     /// The newest sample.
-    #[must_use]
+    #[cfg(test)]
     pub(crate) const fn latest(&self) -> Duration {
         self.latest
     }

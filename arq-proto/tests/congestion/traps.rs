@@ -316,6 +316,33 @@ fn a_thin_stream_over_jitter_is_not_slowed_down() {
 
 // ARQ-CC-6
 #[test]
+fn thin_streams_keep_their_pace_where_the_path_grows_longer_at_once() {
+    // A vehicle leaves its cable: the least round trip is the cable's for seconds, so each round has a queue, and what the
+    // step or the radio loses seems lost in it. And no train of such a stream was long enough to show a rate before.
+    for (longest, loss) in [(8_000, 0.0), (2_000, 0.1)] {
+        for (delay, seed) in
+            [1, 2, 30].into_iter().flat_map(|ms| (1..=20).map(move |n| (ms * MS, n)))
+        {
+            let sends = |priority| {
+                let sizes = arq_sim::Sizes::Between(9, longest);
+                Flow { sizes, ..Flow::reliable(priority, 1, 100) }.every(5 * MS)
+            };
+            let scenario = arq_sim::Scenario::new(seed).config(config(BBR)).both_send([sends(5)]);
+            let mut pair = arq_sim::Pair::new(&scenario.wire(WireConfig::with_delay(MS / 10)));
+            pair.world.run_for(2 * MS * seed as u32).unwrap();
+            let radio = || WireConfig { loss: Loss::Random(loss), ..WireConfig::with_delay(delay) };
+            pair.world.lay_wire(pair.client, pair.server, radio());
+            pair.world.lay_wire(pair.server, pair.client, radio());
+            let case = format!("{delay:?}, {loss} lost, messages of {longest} bytes, seed {seed}");
+            let time = pair.run(10 * SECOND, arq_sim::Pair::all_delivered).expect(&case);
+            println!("{case}: {time:?}");
+            assert!(time <= 2 * SECOND, "{case}: {time:?}");
+        }
+    }
+}
+
+// ARQ-CC-6
+#[test]
 fn a_product_below_four_packets_is_enough() {
     for loss in [0.0, 0.05, 0.25] {
         let path = Path { mbps: 6, round_trip: 5 * MS, queue: 8.0, loss };

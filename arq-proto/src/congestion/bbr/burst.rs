@@ -238,7 +238,7 @@ mod tests {
                 largest: number(packets - 1),
                 sent_at: self.now - RTT - queue,
                 rtt: Some(RttSample { least: RTT + queue, most: RTT + queue }),
-                latest_rtt: RTT + queue,
+                smoothed_rtt: RTT + queue,
                 in_flight_bytes: packets * MTU,
                 app_limited: true,
             };
@@ -331,7 +331,7 @@ mod tests {
                 largest: PacketNumber(number),
                 sent_at: path.now - rtt,
                 rtt: Some(RttSample { least: rtt, most: rtt }),
-                latest_rtt: rtt,
+                smoothed_rtt: rtt,
                 in_flight_bytes: MTU,
                 app_limited: number == 59,
             };

@@ -40,6 +40,9 @@ use crate::{units::Rate, wire::BASE_MTU};
 
 const INITIAL_PACKETS: u64 = 32;
 const MIN_PACKETS: u64 = 4;
+/// A packet each round trip may leave whatever was measured (RFC 8085 §3.1.2), but not as if it took less than this. Who
+/// sends less sees so few rounds that nothing shows him any more that there is room.
+const LEAST_RATE_RTT: Duration = Duration::from_millis(20);
 /// Beside twice the bandwidth-delay product, for acknowledgements that are thinned.
 const SPARE_PACKETS: u64 = 3;
 /// The window is at least what was seen to arrive in this time: under load hosts take longer to answer than a loopback's
@@ -95,6 +98,7 @@ pub(super) struct Bbr {
     phase: Phase,
     rate: MaxRate,
     min_rtt: MinRtt,
+    smoothed_rtt: Duration,
     rounds: Rounds,
     round: u64,
     loss: LossModel,
@@ -130,6 +134,7 @@ impl Bbr {
             phase: Phase::START,
             rate: MaxRate::new(),
             min_rtt: MinRtt::new(),
+            smoothed_rtt: Duration::ZERO,
             rounds: Rounds::new(),
             round: 0,
             loss: LossModel::new(),
@@ -172,9 +177,9 @@ impl Bbr {
         self.rate.get().unwrap_or_default()
     }
 
-    /// A packet a second.
-    const fn least_rate(&self) -> Rate {
-        Rate::from_bytes_per_second(self.mtu)
+    /// A packet each round trip, with the queue that there is.
+    fn least_rate(&self) -> Rate {
+        Rate::over(self.mtu, self.smoothed_rtt.max(LEAST_RATE_RTT)).unwrap_or_default()
     }
 
     /// Bandwidth x least round trip, in bytes.
@@ -380,7 +385,9 @@ impl Bbr {
         let bloated = queue && round.min_rtt > self.min_rtt.get().map(|least| BLOATED * least);
         let is_pipe_full =
             stalled >= STALLED_ROUNDS || stalled > 0 && bloated || self.bursts.show_queue();
-        if is_pipe_full || queue && self.loss.is_excessive(round) {
+        // As long as the trains of a thin stream have not shown any rate, there is none to fall back to.
+        let is_over = is_pipe_full || queue && self.loss.is_excessive(round);
+        if is_over && self.rate.get().is_some() {
             Phase::Drain { rounds: 0 }
         } else {
             Phase::Startup { best, stalled }
@@ -448,7 +455,7 @@ impl Bbr {
         } else if (self.min_rtt.is_stale(now) || self.is_doubted())
             && !matches!(self.phase, Phase::Startup { .. })
         {
-            let until = now + PROBE_RTT.max(sample.latest_rtt * 2);
+            let until = now + PROBE_RTT.max(sample.smoothed_rtt * 2);
             self.enter(Phase::ProbeRtt { until, least: None });
         }
     }
@@ -492,6 +499,7 @@ impl Controller for Bbr {
 
     fn on_ack(&mut self, sample: &AckSample) {
         self.silent = false;
+        self.smoothed_rtt = sample.smoothed_rtt;
         // Fewer bytes are pings and small talk, nothing that a rate could be seen in; larger packets do not change that.
         if sample.bytes >= self.mtu.min(BASE_MTU.into()) / 2 || self.busy_at.is_none() {
             self.busy_at = Some(sample.now);

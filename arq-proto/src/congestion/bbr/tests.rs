@@ -30,7 +30,7 @@ fn ack(now: Instant, largest: u64, packets: u64) -> AckSample {
         largest: PacketNumber(largest),
         sent_at: now - 10 * MS,
         rtt: Some(RttSample { least: 10 * MS, most: 10 * MS }),
-        latest_rtt: 10 * MS,
+        smoothed_rtt: 10 * MS,
         in_flight_bytes: 100 * MTU,
         app_limited: false,
     }
@@ -510,6 +510,7 @@ fn draining_ends_and_start_up_has_taught_no_loss() {
 fn start_up_sends_what_was_measured_once_the_path_has_decided_it() {
     let mut bbr = Bbr::new(MTU as u16, None);
     bbr.min_rtt.update(t0(), 10 * MS);
+    bbr.smoothed_rtt = 40 * MS;
     let initial = rate(INITIAL_PACKETS * MTU * 100);
     bbr.rate.raise_to(rate(30_000));
     assert_eq!(bbr.bandwidth(), Some(initial), "a small message says nothing");
