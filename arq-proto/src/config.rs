@@ -101,7 +101,8 @@ pub struct ConfigBuilder {
     /// everything after a loss.
     pub reorder: bool,
     /// Receive credit of one reliable lane, in bytes, `128 KiB..=1 GiB`. Throughput of a lane is at
-    /// most this per round trip; a stalled reader holds at most this.
+    /// most this per round trip. A lane that waits for repairs, and not for its reader, is given more as long as there is
+    /// room in the connection's window beyond eight of these.
     pub lane_window_bytes: u32,
     /// Receive credit of all reliable lanes, in bytes, `128 KiB..=1 GiB`. A peer can occupy twice
     /// this: once with reliable messages, once with best-effort ones. Below eight lane windows,
@@ -147,7 +148,7 @@ impl Default for ConfigBuilder {
             window_packets: None,
             reorder: true,
             lane_window_bytes: 2 << 20,
-            connection_window_bytes: 16 << 20,
+            connection_window_bytes: 32 << 20,
             queue_bytes: 256 << 10,
             queue_age: Duration::from_millis(100),
             deadline: None,

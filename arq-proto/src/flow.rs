@@ -18,7 +18,7 @@ pub(crate) const fn message_cost(len: usize) -> u64 {
 
 /// A sender keeps so much of reliable messages for repair, or as much as its own connection window has, if it is
 /// more: whatever the peer grants. The default window, so that no peer with defaults is slower for it.
-const LEAST_KEPT_BYTES: u64 = 16 << 20;
+const LEAST_KEPT_BYTES: u64 = 32 << 20;
 
 /// The credit that the peer grants for all reliable lanes together.
 #[derive(Debug, Clone)]
@@ -92,6 +92,22 @@ impl Granted {
         self.consumed + self.window - self.announced >= self.window / share
     }
 
+    /// Where the peer has used up three quarters of the window, of which the application has left `held`, the window may
+    /// grow by so much: twice as large it would hold the peer up half as often.
+    pub(crate) fn growth(&self, held: u64) -> u64 {
+        let unused = self.announced.saturating_sub(self.consumed + held);
+        if unused < self.window / 4 {
+            self.window
+        } else {
+            0
+        }
+    }
+
+    /// Widens the window, which the next announcement will tell.
+    pub(crate) fn widen(&mut self, by: u64) {
+        self.window += by;
+    }
+
     /// The credit to announce now.
     pub(crate) fn announce(&mut self) -> u64 {
         self.announced = self.consumed + self.window;
@@ -118,6 +134,20 @@ mod tests {
         assert!(granted.is_due_beside(|| 192 << 10));
         granted.announce();
         assert!(!granted.is_due_beside(|| 256 << 10), "nothing is new");
+    }
+
+    // ARQ-FLW-6
+    #[test]
+    fn a_window_that_is_nearly_used_up_may_double() {
+        let mut granted = Granted::new(1_000);
+        granted.on_consumed(250);
+        assert_eq!(granted.growth(500), 0, "a quarter is left");
+        assert_eq!(granted.growth(501), 1_000);
+        granted.widen(600);
+        assert_eq!(granted.announce(), 1_850);
+        assert_eq!(granted.growth(501), 0);
+        assert_eq!(granted.growth(1_300), 1_600);
+        assert_eq!(granted.growth(u64::MAX / 2), 1_600, "a peer that owes is the lane's to notice");
     }
 
     // ARQ-FLW-4

@@ -110,6 +110,8 @@ pub struct Connection {
     recv_lanes: Vec<RecvLane>,
     granted: Granted,
     lane_granted: Vec<Granted>,
+    /// What the windows of reliable lanes may grow by, all together.
+    spare_window: u64,
 
     timers: Timers,
     now: Instant,
@@ -150,6 +152,7 @@ impl Connection {
             lane_granted: LaneId::all()
                 .map(|_| Granted::new(config.lane_window_bytes.into()))
                 .collect(),
+            spare_window: spare_window(&config),
             path_mtu,
             chunk_tuner: ChunkTuner::default(),
             first_round_open: false,
@@ -393,6 +396,12 @@ impl Connection {
 }
 
 /// What a lane may hold: its credit, or a share of the connection's window if it is best effort.
+/// What is left of the connection's window beyond those of its lanes.
+fn spare_window(config: &Config) -> u64 {
+    let lanes = u64::from(LaneId::PRIORITIES) * u64::from(config.lane_window_bytes);
+    u64::from(config.connection_window_bytes).saturating_sub(lanes)
+}
+
 fn receive_limit(config: &Config, id: LaneId) -> u64 {
     match id.reliability() {
         Reliability::Reliable => config.lane_window_bytes.into(),

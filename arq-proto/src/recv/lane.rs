@@ -375,6 +375,16 @@ impl RecvLane {
         self.recovered
     }
 
+    /// What waits for a repair, where the application has taken all that it can; `None` where it has not.
+    pub(crate) fn awaits_repair(&self) -> Option<u64> {
+        self.ready.is_empty().then_some(self.held)
+    }
+
+    /// The lane may hold more.
+    pub(crate) fn widen(&mut self, by: u64) {
+        self.limit += by;
+    }
+
     /// Credit in use: what counts against the connection's window.
     pub(crate) fn credited(&self) -> u64 {
         if self.reliable {

@@ -28,6 +28,18 @@ fn bbr_uses_nine_tenths_of_what_loss_leaves_and_keeps_the_queue_short() {
     }
 }
 
+// ARQ-FLW-6
+#[test]
+fn what_waits_for_repairs_on_a_long_path_does_not_hold_up_its_lane() {
+    for loss in [0.01, 0.10, 0.25] {
+        let path = Path { round_trip: 100 * MS, loss, ..PATH };
+        let mut shared = path.shared();
+        let goodput = goodput_alone(&mut shared, CongestionConfig::Bbr, 5 * SECOND);
+        println!("loss {loss}: {goodput:.1} of {:.1} Mb/s", path.capacity());
+        assert!(goodput >= 0.85 * path.capacity(), "loss {loss}: {goodput:.1} Mb/s");
+    }
+}
+
 // ARQ-CC-4
 #[test]
 fn a_sender_whose_host_wakes_it_late_uses_nearly_as_much() {

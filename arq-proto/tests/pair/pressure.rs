@@ -70,7 +70,7 @@ fn a_peer_that_grants_much_and_acknowledges_nothing_fills_no_memory() {
     pair.world.lay_wire(server, client, black);
     pair.world.run_for(SEC).unwrap();
     let kept = pair.world.conn(id).connection().stats().send_buffer_bytes;
-    assert!((16 << 20..18 << 20).contains(&kept), "{kept}");
+    assert!((32 << 20..34 << 20).contains(&kept), "{kept}");
 }
 
 #[test]

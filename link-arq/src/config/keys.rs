@@ -323,12 +323,12 @@ pub const KEYS: &[Key] = &[
         "lane_window",
         number("bytes", MIN_WINDOW_BYTES, GIB),
         "2097152",
-        "receive credit of one priority: a stalled reader holds at most this",
+        "receive credit of one priority; one that waits for repairs gets more where rx_window has room for it",
     ),
     config(
         "rx_window",
         number("bytes", MIN_WINDOW_BYTES, GIB),
-        "16777216",
+        "33554432",
         "receive credit of all priorities of a link; its peer can occupy as much again with best-effort \
          messages, and 1 MiB at least",
     ),
