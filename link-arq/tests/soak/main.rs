@@ -25,6 +25,7 @@ use census::Census;
 use fastrand::Rng;
 use relay::{Relay, Sky};
 use tokio::{
+    sync::Mutex,
     task::JoinSet,
     time::{interval, timeout, MissedTickBehavior},
 };
@@ -36,6 +37,8 @@ use zenoh_protocol::core::Priority;
 
 const DEFAULT_SECONDS: u64 = 20;
 const LINKS: usize = 2;
+/// Each with a sky and a listener of its own, where links come and go.
+const PLACES: u64 = 32;
 /// Messages each way over a link that comes and goes.
 const SHORT_LIFE: u64 = 30;
 /// How often progress is looked at. A machine that does not let this process run looks less often,
@@ -50,6 +53,9 @@ const LONGEST_STALL: Duration = Duration::from_secs(5);
 const MAX_GROWTH_KIB: u64 = 24 << 10;
 /// Far above what is needed: only a hang runs into it.
 const HANG: Duration = Duration::from_secs(60);
+
+/// What a process holds is counted: one test at a time.
+static ALONE: Mutex<()> = Mutex::const_new(());
 
 /// The two ends of a link, reliable and best-effort.
 struct Ends {
@@ -78,13 +84,32 @@ impl Network {
     async fn open(&self) -> Ends {
         let endpoint = format!("arq/{}#mtu=1200", self.relay.address()).parse().unwrap();
         let near = self.client.new_link(endpoint).await.expect("no weather outlasts a handshake");
-        let far = timeout(HANG, self.accepted.recv_async()).await.unwrap().unwrap();
-        let pair = |link: LinkUnicast| match link.0 {
-            NewLink::MixedReliability { reliable, best_effort } => [reliable, best_effort],
-            NewLink::Single(_) => panic!("a single link"),
+        let near = pair(near);
+        let Ok(far) = timeout(HANG, self.accepted.recv_async()).await else {
+            println!("{:?}", self.relay.sky.weather());
+            show_associations();
+            let closed = timeout(TICK, near[0].read(&mut [0; 9], None)).await;
+            panic!("{} was opened and not accepted: {closed:?}", near[0].get_src());
         };
-        Ends { near: pair(near), far: pair(far) }
+        Ends { near, far: pair(far.unwrap()) }
     }
+
+    async fn end(self) {
+        for listener in self.server.get_listeners().await {
+            self.server.del_listener(&listener).await.unwrap();
+        }
+    }
+}
+
+fn pair(link: LinkUnicast) -> [Arc<dyn LinkUnicastTrait>; 2] {
+    match link.0 {
+        NewLink::MixedReliability { reliable, best_effort } => [reliable, best_effort],
+        NewLink::Single(_) => panic!("a single link"),
+    }
+}
+
+fn show_associations() {
+    statistics().iter().for_each(|association| println!("{association}"));
 }
 
 /// What flows over each link that stays, and which of the pair carries it: the last is the near
@@ -103,6 +128,7 @@ fn flows(link: usize) -> Vec<(Arc<Flow>, bool, usize)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hours_of_weather_lose_nothing_stall_nothing_and_leak_nothing() {
+    let _alone = ALONE.lock().await;
     let time = Duration::from_secs(number("ARQ_SOAK_SECONDS").unwrap_or(DEFAULT_SECONDS));
     let seed = number("ARQ_SEED").unwrap_or(1);
     println!("{time:?} of weather; repeat with ARQ_SEED={seed}");
@@ -153,16 +179,63 @@ async fn hours_of_weather_lose_nothing_stall_nothing_and_leak_nothing() {
     end(network, links, idle).await;
 }
 
-/// Closes everything and waits until nothing of it is left: no association, and no more sockets and
-/// timers than there were before.
+/// Links that come and go by the thousand: what goes wrong once in so many does so here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_thousands_of_links_that_come_and_go_none_stands_still() {
+    let _alone = ALONE.lock().await;
+    // The runtimes are there when the first network is.
+    Network::new(0).await.end().await;
+    let idle = Census::take();
+    let time = Duration::from_secs(number("ARQ_SOAK_SECONDS").unwrap_or(DEFAULT_SECONDS));
+    let seed = number("ARQ_SEED").unwrap_or(1);
+    println!("{time:?} of weather; repeat with ARQ_SEED={seed}");
+    let (stop, opened) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let mut places = JoinSet::new();
+    for place in 0..PLACES {
+        let (stop, opened) = (stop.clone(), opened.clone());
+        places.spawn(async move {
+            let seed = seed << 32 | place;
+            let network = Network::new(seed).await;
+            tokio::join!(
+                weather(&network.relay.sky, seed, &stop),
+                come_and_go(&network, &opened, &stop),
+            );
+            network.end().await;
+        });
+    }
+    let begin = Instant::now();
+    let mut tenths = interval(time / 10);
+    while begin.elapsed() < time {
+        tokio::select! {
+            _ = tenths.tick() => {}
+            Some(ended) = places.join_next() => ended.unwrap(),
+        }
+        println!(
+            "{:6.0} s: {} links came and went",
+            begin.elapsed().as_secs_f64(),
+            opened.load(Relaxed)
+        );
+    }
+    stop.store(true, Relaxed);
+    while let Some(ended) = places.join_next().await {
+        ended.unwrap();
+    }
+    all_is_gone(idle).await;
+}
+
+/// Closes everything and waits until nothing of it is left.
 async fn end(network: Network, links: Vec<Ends>, idle: Census) {
     for Ends { near, far } in links {
         for link in near.iter().chain(&far) {
             link.close().await.unwrap();
         }
     }
-    let Network { server, client, relay, .. } = network;
-    drop((server, client, relay));
+    network.end().await;
+    all_is_gone(idle).await;
+}
+
+/// Waits until there is no association, and no more sockets and timers than before.
+async fn all_is_gone(idle: Census) {
     let gone = async {
         let is_idle = |now: Census| now.associations == 0 && now.descriptors <= idle.descriptors;
         while !is_idle(Census::take()) {
@@ -177,7 +250,7 @@ async fn end(network: Network, links: Vec<Ends>, idle: Census) {
 async fn weather(sky: &Sky, seed: u64, stop: &AtomicBool) {
     let mut rng = Rng::with_seed(seed);
     while !stop.load(Relaxed) {
-        let (weather, time) = Weather::next(&mut rng);
+        let (weather, time) = sky.weather().next(&mut rng);
         sky.change_to(weather);
         let until = Instant::now() + time;
         while !stop.load(Relaxed) && Instant::now() < until {
@@ -203,12 +276,10 @@ async fn come_and_go(network: &Network, opened: &AtomicU64, stop: &AtomicBool) {
             )
         };
         if timeout(HANG, life).await.is_err() {
-            statistics().iter().for_each(|association| println!("{association}"));
+            show_associations();
             let (out, back) = (out.outstanding(), back.outstanding());
-            panic!(
-                "short life {}: {out} messages out and {back} back are missing",
-                opened.load(Relaxed)
-            );
+            let (which, number) = (near[0].get_src(), opened.load(Relaxed));
+            panic!("short life {number}, {which}: {out} messages out and {back} back are missing");
         }
         for link in near.iter().chain(&far) {
             timeout(HANG, link.close()).await.expect("closing is bounded").unwrap();

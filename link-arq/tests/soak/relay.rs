@@ -165,7 +165,7 @@ impl Line {
             To::ServerFrom(_) => &mut self.up,
             To::Client(_) => &mut self.down,
         };
-        let arrivals = luck.arrivals(&self.sky.weather(), &mut datagram);
+        let arrivals = luck.arrivals(Instant::now(), &self.sky.weather(), &mut datagram);
         if arrivals.is_empty() || self.held.len() >= MAX_HELD {
             self.sky.lost.fetch_add(1, Relaxed);
             return;

@@ -5,6 +5,13 @@
 use std::time::Duration;
 
 use fastrand::Rng;
+use tokio::time::Instant;
+
+/// A burst goes on as if a datagram came at least so often: what fades is the radio, also while nobody sends. Of a few
+/// datagrams a second a burst of ten would lose all for many seconds.
+const FADE_STEP: Duration = Duration::from_millis(20);
+/// After so many steps it is as likely as ever that a burst is under way.
+const MAX_STEPS: u128 = 1_000;
 
 /// The state of the network, the same in both directions.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,11 +44,11 @@ impl Weather {
         corrupt: 0.0,
     };
 
-    /// What comes next, and for how long. Blackouts are shorter than half the idle time-out of a
-    /// link, so every link must outlive them.
-    pub(crate) fn next(rng: &mut Rng) -> (Self, Duration) {
+    /// What comes next, and for how long. Blackouts are shorter than half the idle time-out of a link and do not follow
+    /// each other, so every link and every handshake must outlive them.
+    pub(crate) fn next(self, rng: &mut Rng) -> (Self, Duration) {
         let between = |rng: &mut Rng, from: f64, to: f64| from + rng.f64() * (to - from);
-        if rng.u8(..8) == 0 {
+        if rng.u8(..8) == 0 && !self.blackout {
             let time = Duration::from_secs_f64(between(rng, 0.3, 4.0));
             return (Self { blackout: true, ..Self::CLEAR }, time);
         }
@@ -64,16 +71,25 @@ impl Weather {
 pub(crate) struct Luck {
     rng: Rng,
     in_burst: bool,
+    /// When the last datagram came.
+    last: Option<Instant>,
 }
 
 impl Luck {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { rng: Rng::with_seed(seed), in_burst: false }
+        Self { rng: Rng::with_seed(seed), in_burst: false, last: None }
     }
 
     /// The delays after which copies of `datagram` arrive: none if it is lost.
-    pub(crate) fn arrivals(&mut self, weather: &Weather, datagram: &mut [u8]) -> Vec<Duration> {
-        if weather.blackout || self.is_lost(weather) {
+    pub(crate) fn arrivals(
+        &mut self,
+        now: Instant,
+        weather: &Weather,
+        datagram: &mut [u8],
+    ) -> Vec<Duration> {
+        let silence = self.last.replace(now).map_or(Duration::ZERO, |last| now - last);
+        let steps = 1 + silence.as_nanos() / FADE_STEP.as_nanos();
+        if weather.blackout || self.is_lost(weather, steps.min(MAX_STEPS)) {
             return Vec::new();
         }
         if self.rng.f64() < weather.corrupt {
@@ -87,7 +103,7 @@ impl Luck {
 
     /// Gilbert's model: a burst ends with probability 1 / `burst`, and begins as often as makes the
     /// share `loss` in the long run.
-    fn is_lost(&mut self, weather: &Weather) -> bool {
+    fn is_lost(&mut self, weather: &Weather, steps: u128) -> bool {
         let Weather { loss, burst, .. } = *weather;
         if burst <= 1.0 {
             self.in_burst = false;
@@ -95,9 +111,11 @@ impl Luck {
         }
         let leave = 1.0 / burst;
         let enter = loss * leave / (1.0 - loss);
-        let change = if self.in_burst { leave } else { enter };
-        if self.rng.f64() < change {
-            self.in_burst = !self.in_burst;
+        for _ in 0..steps {
+            let change = if self.in_burst { leave } else { enter };
+            if self.rng.f64() < change {
+                self.in_burst = !self.in_burst;
+            }
         }
         self.in_burst
     }
@@ -105,10 +123,14 @@ impl Luck {
 
 #[test]
 fn the_share_that_is_lost_is_the_one_that_was_asked_for() {
-    for burst in [1.0, 3.0, 10.0] {
+    for (burst, interval_ms) in [(1.0, 0), (3.0, 0), (10.0, 0), (10.0, 50)] {
         let weather = Weather { loss: 0.1, burst, ..Weather::CLEAR };
-        let mut luck = Luck::new(1);
-        let lost = (0..200_000).filter(|_| luck.arrivals(&weather, &mut [0; 8]).is_empty()).count();
+        let (mut luck, mut now) = (Luck::new(1), Instant::now());
+        let mut is_lost = || {
+            now += Duration::from_millis(interval_ms);
+            luck.arrivals(now, &weather, &mut [0; 8]).is_empty()
+        };
+        let lost = (0..200_000).filter(|_| is_lost()).count();
         assert!((18_000..22_000).contains(&lost), "bursts of {burst}: {lost} of 200,000");
     }
 }
