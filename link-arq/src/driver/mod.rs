@@ -13,7 +13,10 @@ mod buffers;
 mod connection;
 mod endpoint;
 mod lanes;
+mod shared;
+mod sorted;
 mod timer;
+mod turns;
 mod warning;
 
 use std::{cell::RefCell, future::poll_fn, io, sync::Arc, time::Instant};
@@ -25,7 +28,8 @@ pub use endpoint::ArqEndpoint;
 pub use timer::TIMER_GRANULARITY;
 
 use crate::socket::ReceiveBatch;
-use endpoint::{Progress, Shared};
+use endpoint::Progress;
+use shared::Shared;
 
 /// Receive calls of one turn.
 const RECEIVE_BATCHES: usize = 4;
@@ -73,20 +77,20 @@ impl Driver {
         while !shared.is_finished() {
             self.report(progress);
             shared.deadlines.arm();
-            let blocked = shared.is_blocked();
+            let blocked = shared.turns.is_blocked();
             tokio::select! {
                 ready = poll_fn(|cx| shared.socket.poll_readable(cx)) => ready?,
                 fired = shared.deadlines.expired() => fired?,
                 () = shared.wake.notified() => {}
                 ready = poll_fn(|cx| shared.socket.poll_writable(cx)), if blocked => {
                     ready?;
-                    shared.unblock();
+                    shared.turns.unblock();
                 }
             }
             let more_to_read = self.receive();
             self.handle_timeouts();
             self.send();
-            if more_to_read || shared.has_ready() {
+            if more_to_read || shared.turns.has_ready() {
                 shared.wake.notify_one();
                 tokio::task::yield_now().await;
             }
@@ -129,7 +133,7 @@ impl Driver {
     }
 
     fn send(&self) {
-        for connection in self.0.take_ready() {
+        for connection in self.0.turns.take_ready() {
             connection.resume(&self.0);
         }
     }

@@ -23,7 +23,7 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 
-use super::{endpoint::Shared, lanes::LaneWaiters, now};
+use super::{lanes::LaneWaiters, now, shared::Shared};
 use outbox::Outbox;
 
 pub use handle::{ArqConnection, ConnectError, SendError};

@@ -9,7 +9,7 @@ use arq_proto::Transmit;
 
 use super::{Inner, Phase, State};
 use crate::{
-    driver::{buffers, endpoint::Shared, now},
+    driver::{buffers, now, shared::Shared},
     socket::{is_too_long, Segments},
 };
 
@@ -83,7 +83,7 @@ impl Inner {
         mut unsent: Option<Unsent>,
         batches: usize,
     ) {
-        if endpoint.is_blocked() {
+        if endpoint.turns.is_blocked() {
             // The room that there may be now is for those who wait already.
             self.wait_for_room(endpoint, unsent, true);
             return;

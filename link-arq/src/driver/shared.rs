@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! What the driver of a socket, its endpoint and its connections share.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Instant,
+};
+
+use arq_proto::{
+    Config, ConnectionHandle, Datagram, Endpoint, EndpointConfig, EndpointStats, Routed, Violation,
+};
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, Notify};
+
+use super::{
+    connection::{ArqConnection, Inner},
+    now,
+    sorted::Sorted,
+    timer::Deadlines,
+    turns::Turns,
+    warning::Warning,
+};
+use crate::socket::{DatagramSocket, Segments};
+
+/// What the driver and the connections share.
+pub(super) struct Shared {
+    pub(super) socket: Box<dyn DatagramSocket>,
+    pub(super) deadlines: Deadlines,
+    pub(super) wake: Notify,
+    pub(super) turns: Turns,
+    registry: Mutex<Registry>,
+}
+
+struct Registry {
+    core: Endpoint,
+    connections: BTreeMap<ConnectionHandle, Arc<Inner>>,
+    /// Datagrams dropped for where they came from or went to.
+    unanswerable: u64,
+    refusals: Refusals,
+    violations: Warning,
+    /// Where accepted connections go; `None` once nobody wants them, or the driver has stopped.
+    offer: Option<mpsc::Sender<ArqConnection>>,
+    /// The configuration of accepted connections.
+    accept: Config,
+}
+
+impl Registry {
+    /// Who is turned away for want of room hears it; the operator should, too.
+    fn warn_of_refusal(&mut self) {
+        let (refused, connections) = (self.core.stats().refused, self.connections.len());
+        if let Some(untold) = self.refusals.tell(now(), refused, connections) {
+            tracing::warn!(connections, untold, "a peer was refused: there are as many as may be");
+        }
+    }
+}
+
+/// Peers that were refused because there are as many connections as there may be.
+#[derive(Debug, Default)]
+struct Refusals {
+    limit: usize,
+    /// Handshakes refused so far, for this reason or another.
+    refused: u64,
+    warning: Warning,
+}
+
+impl Refusals {
+    /// Whether to warn of the latest refusal, and of how many before it.
+    fn tell(&mut self, now: Instant, refused: u64, connections: usize) -> Option<u64> {
+        let is_refusal = std::mem::replace(&mut self.refused, refused) != refused;
+        let is_for_want_of_room = is_refusal && connections >= self.limit;
+        is_for_want_of_room.then(|| self.warning.tell(now)).flatten()
+    }
+}
+
+impl Shared {
+    /// Accepted connections are offered to `offer`. Needs a tokio runtime's context.
+    pub(super) fn new(
+        socket: Box<dyn DatagramSocket>,
+        config: EndpointConfig,
+        offer: mpsc::Sender<ArqConnection>,
+        virtual_time: bool,
+    ) -> io::Result<Self> {
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).map_err(io::Error::other)?;
+        let accept = config.accept.clone().unwrap_or_default();
+        let refusals = Refusals { limit: config.max_connections, ..Refusals::default() };
+        Ok(Self {
+            socket,
+            registry: Mutex::new(Registry {
+                core: Endpoint::new(config, seed, now()),
+                connections: BTreeMap::new(),
+                unanswerable: 0,
+                refusals,
+                violations: Warning::default(),
+                offer: Some(offer),
+                accept,
+            }),
+            deadlines: Deadlines::new(virtual_time)?,
+            turns: Turns::default(),
+            wake: Notify::new(),
+        })
+    }
+
+    /// Begins a connection, unless the driver has stopped.
+    pub(super) fn connect(
+        self: &Arc<Self>,
+        remote: SocketAddr,
+        config: Config,
+    ) -> Option<Arc<Inner>> {
+        let mut registry = self.registry.lock();
+        // While there is an endpoint, only the end of the driver takes the offer away.
+        registry.offer.as_ref()?;
+        let (handle, core) = registry.core.connect(now(), remote, config.clone());
+        let inner = Inner::new(self, handle, core, &config, None);
+        registry.connections.insert(handle, inner.clone());
+        Some(inner)
+    }
+
+    /// The endpoint is gone: nobody is accepted any more.
+    pub(super) fn release(&self) {
+        let mut registry = self.registry.lock();
+        registry.core.set_accept(None);
+        registry.offer = None;
+        drop(registry);
+        self.wake.notify_one();
+    }
+
+    /// What happened to datagrams that belong to no connection.
+    pub(super) fn stats(&self) -> EndpointStats {
+        let registry = self.registry.lock();
+        let mut stats = registry.core.stats();
+        stats.datagrams_dropped += registry.unanswerable;
+        stats
+    }
+
+    pub(super) fn local_addr(&self) -> SocketAddr {
+        self.socket.local_addr()
+    }
+
+    pub(super) fn connection(&self, handle: ConnectionHandle) -> Option<Arc<Inner>> {
+        self.registry.lock().connections.get(&handle).cloned()
+    }
+
+    pub(super) fn connections(&self) -> Vec<Arc<Inner>> {
+        self.registry.lock().connections.values().cloned().collect()
+    }
+
+    /// Forgets a connection that has drained.
+    pub(super) fn retire(&self, handle: ConnectionHandle) {
+        let mut registry = self.registry.lock();
+        registry.core.remove(handle);
+        registry.connections.remove(&handle);
+        drop(registry);
+        self.wake.notify_one();
+    }
+
+    /// Nobody can connect or be connected to any more.
+    pub(super) fn is_finished(&self) -> bool {
+        let registry = self.registry.lock();
+        registry.offer.is_none() && registry.connections.is_empty()
+    }
+
+    pub(super) fn is_released(&self) -> bool {
+        self.registry.lock().offer.is_none()
+    }
+
+    /// The driver ends: who waits for a peer would wait for ever.
+    pub(super) fn stop(&self) {
+        self.registry.lock().offer = None;
+    }
+
+    /// The operator should know which peer broke the protocol.
+    pub(super) fn warn_of_violation(&self, remote: SocketAddr, violation: Violation) {
+        let untold = self.registry.lock().violations.tell(now());
+        if let Some(untold) = untold {
+            tracing::warn!(%remote, %violation, untold, "a peer broke the protocol: its connection is closed");
+        }
+    }
+
+    pub(super) fn abandon_unaccepted(&self) {
+        for connection in self.connections() {
+            connection.abandon_unaccepted();
+        }
+    }
+
+    pub(super) fn serve_later(&self, connection: Arc<Inner>) {
+        self.turns.later(connection);
+        self.wake.notify_one();
+    }
+
+    /// The socket is full, for one that `is_starved` if this turn has brought it nothing.
+    pub(super) fn wait_for_room(&self, connection: Arc<Inner>, is_starved: bool) {
+        self.turns.wait_for_room(connection, is_starved);
+        self.wake.notify_one();
+    }
+
+    /// Finds the connection of each datagram, answers those that belong to none.
+    pub(super) fn route<'a>(
+        self: &Arc<Self>,
+        datagrams: impl Iterator<Item = Datagram<'a>>,
+    ) -> Sorted<'a> {
+        let mut sorted = Sorted::default();
+        let mut reply = Vec::new();
+        let mut registry = self.registry.lock();
+        for datagram in datagrams {
+            if !is_answerable(&datagram) {
+                registry.unanswerable += 1;
+                continue;
+            }
+            match registry.core.route(now(), datagram.from, datagram.bytes, &mut reply) {
+                Routed::Connection(handle) => {
+                    let connection = registry.connections.get(&handle);
+                    sorted.push(connection, datagram);
+                }
+                Routed::Accepted { handle, connection, replaced } => {
+                    let offer = registry.offer.clone();
+                    let inner = Inner::new(self, handle, *connection, &registry.accept, offer);
+                    registry.connections.insert(handle, inner.clone());
+                    sorted.push(Some(&inner), datagram);
+                    let replaced = replaced.and_then(|old| registry.connections.get(&old).cloned());
+                    sorted.replaced.extend(replaced.map(|old| (old, datagram.from)));
+                }
+                Routed::Reply => {
+                    self.reply(&datagram, &reply);
+                    registry.warn_of_refusal();
+                }
+                Routed::Dropped => tracing::trace!(from = %datagram.from, "dropped a datagram"),
+            }
+        }
+        drop(registry);
+        sorted.sort();
+        sorted
+    }
+
+    fn reply(&self, received: &Datagram<'_>, reply: &[u8]) {
+        // What room there will be is for those who have a connection.
+        if self.turns.is_blocked() {
+            return;
+        }
+        let segments = Segments {
+            destination: received.from,
+            source: received.to.filter(|_| self.local_addr().ip().is_unspecified()),
+            contents: reply,
+            segment_bytes: reply.len(),
+        };
+        if let Err(error) = self.socket.try_send(&segments) {
+            tracing::trace!(%error, "a reply was lost");
+        }
+    }
+}
+
+/// Whether there could be an answer: to port 0, or from an address that belongs to no host alone, nothing can
+/// be sent. No peer sends so, but whoever likes can; the kernel's refusal of the answer is EINVAL, as for
+/// segmentation offload that a driver does not have.
+fn is_answerable(received: &Datagram<'_>) -> bool {
+    let is_one_hosts = |ip: IpAddr| match ip.to_canonical() {
+        IpAddr::V4(ip) => !ip.is_multicast() && !ip.is_broadcast(),
+        IpAddr::V6(ip) => !ip.is_multicast(),
+    };
+    received.from.port() != 0 && received.to.is_none_or(is_one_hosts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_endpoint_warns_of_who_is_refused_for_that() {
+        let now = Instant::now();
+        let mut refusals = Refusals { limit: 3, ..Refusals::default() };
+        assert_eq!(refusals.tell(now, 0, 3), None, "nobody was refused");
+        assert_eq!(refusals.tell(now, 1, 2), None, "of another version");
+        assert_eq!(refusals.tell(now, 2, 3), Some(0));
+        assert_eq!(refusals.tell(now, 3, 3), None, "told just now");
+    }
+}
