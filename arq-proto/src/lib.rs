@@ -72,6 +72,7 @@ pub mod fec;
 mod flow;
 mod pacing;
 mod path_mtu;
+mod per_lane;
 #[doc(hidden)]
 pub mod range_set;
 mod recovery;

@@ -33,6 +33,7 @@ use crate::{
     event::Event,
     flow::{Granted, SendCredit},
     path_mtu::PathMtu,
+    per_lane::PerLane,
     recovery::{left_out::LeftOut, sleep, Outcome, Recovery},
     recv::{lane::RecvLane, spare::Spare},
     send::{
@@ -100,16 +101,16 @@ pub struct Connection {
     recovery: Recovery,
     acks: AckManager,
 
-    send_lanes: Vec<SendLane>,
+    send_lanes: PerLane<SendLane>,
     /// Lanes that may have a chunk to send.
     pending_lanes: LaneSet,
     scheduler: Scheduler,
     riders: Riders,
     send_credit: SendCredit,
 
-    recv_lanes: Vec<RecvLane>,
+    recv_lanes: PerLane<RecvLane>,
     granted: Granted,
-    lane_granted: Vec<Granted>,
+    lane_granted: PerLane<Granted>,
     /// What the windows of reliable lanes may grow by, all together.
     spare_window: u64,
 
@@ -142,16 +143,10 @@ impl Connection {
         Self {
             recovery: Recovery::new(&config, path_mtu.size(), left_out, now),
             acks: AckManager::new(config.max_ack_delay, now),
-            send_lanes: LaneId::all()
-                .map(|id| SendLane::new(id, limits, repair_time(&config, id)))
-                .collect(),
-            recv_lanes: LaneId::all()
-                .map(|id| RecvLane::new(id, receive_limit(&config, id)))
-                .collect(),
+            send_lanes: PerLane::new(|id| SendLane::new(id, limits, repair_time(&config, id))),
+            recv_lanes: PerLane::new(|id| RecvLane::new(id, receive_limit(&config, id))),
             granted: Granted::new(config.connection_window_bytes.into()),
-            lane_granted: LaneId::all()
-                .map(|_| Granted::new(config.lane_window_bytes.into()))
-                .collect(),
+            lane_granted: PerLane::new(|_| Granted::new(config.lane_window_bytes.into())),
             spare_window: spare_window(&config),
             path_mtu,
             chunk_tuner: ChunkTuner::default(),
@@ -233,7 +228,7 @@ impl Connection {
         if message.len() > MAX_MESSAGE_BYTES {
             return Err(SendError::TooLarge { len: message.len(), max: MAX_MESSAGE_BYTES });
         }
-        if !self.send_lanes[lane.index()].push(now, message) {
+        if !self.send_lanes[lane].push(now, message) {
             return Err(SendError::Blocked);
         }
         self.pending_lanes.insert(lane);
@@ -245,11 +240,11 @@ impl Connection {
     /// after it, too.
     pub fn recv(&mut self, now: Instant, lane: LaneId) -> Option<Bytes> {
         self.advance(now);
-        let (message, credit) = self.recv_lanes[lane.index()].pop()?;
+        let (message, credit) = self.recv_lanes[lane].pop()?;
         self.counters.lanes[lane.index()].messages_delivered += 1;
         if credit > 0 {
             self.granted.on_consumed(credit);
-            self.lane_granted[lane.index()].on_consumed(credit);
+            self.lane_granted[lane].on_consumed(credit);
         }
         Some(message)
     }
@@ -388,7 +383,7 @@ impl Connection {
 
     fn announce_writable(&mut self, now: Instant) {
         for id in LaneId::all() {
-            if self.send_lanes[id.index()].take_writable(now) {
+            if self.send_lanes[id].take_writable(now) {
                 self.events.push_back(Event::Writable(id));
             }
         }

@@ -157,7 +157,7 @@ impl Connection {
         while let Ok(Some(frame)) = Frame::decode(&mut frames) {
             if let Frame::Chunk(chunk) = frame {
                 if chunk.lane.reliability() == Reliability::Reliable {
-                    return self.recv_lanes[chunk.lane.index()].is_in_order(&chunk);
+                    return self.recv_lanes[chunk.lane].is_in_order(&chunk);
                 }
             }
         }
@@ -201,11 +201,11 @@ impl Connection {
             }
             Frame::Close { reason } => self.on_close(now, reason),
             Frame::MaxData { bytes } => self.send_credit.raise(bytes),
-            Frame::MaxLaneData { lane, bytes } => self.send_lanes[lane.index()].set_credit(bytes),
+            Frame::MaxLaneData { lane, bytes } => self.send_lanes[lane].set_credit(bytes),
             Frame::PathChallenge(token) => self.on_path_challenge(from, token),
             Frame::PathResponse(token) => self.on_path_response(from, token),
             Frame::Forget { lane, below } => {
-                if self.recv_lanes[lane.index()].on_forget(now, below) {
+                if self.recv_lanes[lane].on_forget(now, below) {
                     self.events.push_back(Event::Readable(lane));
                 }
             }
@@ -227,7 +227,7 @@ impl Connection {
             return Ok(());
         }
         let lane = symbol.lane();
-        match self.recv_lanes[lane.index()].on_symbol(now, symbol, &mut self.spare)? {
+        match self.recv_lanes[lane].on_symbol(now, symbol, &mut self.spare)? {
             Received::Duplicate => self.counters.chunks_duplicate += 1,
             Received::Readable => self.events.push_back(Event::Readable(lane)),
             Received::Stored | Received::Dropped => {}

@@ -9,6 +9,7 @@ use super::{transmit::Draft, Connection};
 use crate::{
     config::FecConfig,
     fec::policy,
+    per_lane::PerLane,
     send::{
         bundle::Rider,
         lane::{ChunkLimits, SendLane, SymbolRef},
@@ -31,7 +32,7 @@ impl Connection {
         if !auto || !self.peer_takes_repair {
             return limits;
         }
-        let lane = &self.send_lanes[id.index()];
+        let lane = &self.send_lanes[id];
         let Some((seq, bytes)) = lane.begins_next(from, credit) else { return limits };
         let (_, bulk) = lane.backlog();
         if self.is_dear(bulk) {
@@ -45,7 +46,7 @@ impl Connection {
 
     /// Repair symbols to follow the chunk that is being sent, ahead of any loss.
     pub(super) fn parity(&self, id: LaneId, next: SymbolRef) -> usize {
-        let lane = &self.send_lanes[id.index()];
+        let lane = &self.send_lanes[id];
         let Some(shape) = lane.first_round_ends(next, self.peer_takes_repair) else { return 0 };
         let (behind, bulk) = lane.backlog();
         let stakes = || self.recovery.stakes(self.path_mtu.size().into(), behind);
@@ -69,7 +70,7 @@ impl Connection {
     pub(super) fn remember_rider(&mut self, now: Instant, id: LaneId, at: SymbolRef) {
         // Without a hold time the receiver drops what comes behind a later message.
         let awaited = id.reliability() == Reliability::Reliable || self.config.deadline.is_some();
-        if awaited && self.send_lanes[id.index()].unanswered_sendings(at.seq).is_some() {
+        if awaited && self.send_lanes[id].unanswered_sendings(at.seq).is_some() {
             self.riders.on_sent(now, id, at);
         }
     }
@@ -87,8 +88,8 @@ impl Connection {
         // Small packets stay small: what drops long ones must not take the new message.
         draft.end = draft.end.min(draft.start + usize::from(BASE_MTU) - TAG_BYTES);
         let Self { riders, send_lanes, recovery, scratch, counters, .. } = self;
-        let sendings = |lanes: &[SendLane], rider: &Rider| {
-            lanes[rider.lane.index()].unanswered_sendings(rider.at.seq)
+        let sendings = |lanes: &PerLane<SendLane>, rider: &Rider| {
+            lanes[rider.lane].unanswered_sendings(rider.at.seq)
         };
         riders.retain(|rider| sendings(send_lanes, rider).is_some());
         for rider in riders.iter_mut() {
@@ -99,7 +100,7 @@ impl Connection {
             let pays = policy::bundles(channel, recovery.stakes(frame_len, 0), sendings, age);
             if apart >= policy::MIN_BUNDLING_INTERVAL && pays && frame_len <= draft.room(out) {
                 rider.left_at = now;
-                let lane = &mut send_lanes[rider.lane.index()];
+                let lane = &mut send_lanes[rider.lane];
                 let content = Content::Symbol { lane: rider.lane, seq, cut, symbol };
                 draft.put(out, &lane.frame(rider.at, scratch), Some(content));
                 lane.on_bundled(seq);

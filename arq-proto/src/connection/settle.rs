@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::Connection;
 use crate::{
+    per_lane::PerLane,
     recovery::{confidence::Confidence, time_out::PACKETS_PER_TIME_OUT},
     send::{lane::SendLane, message::Silence},
     sent::Content,
@@ -19,11 +20,11 @@ impl Connection {
         for content in outcome.acked.drain(..) {
             match content {
                 Content::Symbol { lane, seq, cut, symbol } => {
-                    let settled = self.send_lanes[lane.index()].on_acked(seq, cut, symbol);
+                    let settled = self.send_lanes[lane].on_acked(seq, cut, symbol);
                     self.send_credit.settle(settled);
                 }
                 Content::Close => self.drain(),
-                Content::Forget(lane) => self.send_lanes[lane.index()].on_forget_settled(),
+                Content::Forget(lane) => self.send_lanes[lane].on_forget_settled(),
                 Content::MaxData | Content::MaxLaneData(_) => {}
             }
         }
@@ -31,13 +32,13 @@ impl Connection {
         for content in outcome.lost.drain(..) {
             match content {
                 Content::Symbol { lane, seq, cut, symbol } => {
-                    self.send_lanes[lane.index()].on_lost(seq, cut, symbol);
+                    self.send_lanes[lane].on_lost(seq, cut, symbol);
                     damaged.insert(lane);
                 }
                 Content::MaxData => self.granted.on_lost(),
-                Content::MaxLaneData(lane) => self.lane_granted[lane.index()].on_lost(),
+                Content::MaxLaneData(lane) => self.lane_granted[lane].on_lost(),
                 // Not repaired, but the next one need not wait for its answer.
-                Content::Forget(lane) => self.send_lanes[lane.index()].on_forget_settled(),
+                Content::Forget(lane) => self.send_lanes[lane].on_forget_settled(),
                 Content::Close => {}
             }
         }
@@ -57,7 +58,7 @@ impl Connection {
                 .after_time_out(self.acks.loss.upper(), self.recovery.channel().is_bursty());
         }
         for lane in damaged.iter() {
-            if self.send_lanes[lane.index()].repair(confidence, self.peer_takes_repair) {
+            if self.send_lanes[lane].repair(confidence, self.peer_takes_repair) {
                 self.pending_lanes.insert(lane);
             }
         }
@@ -78,7 +79,7 @@ impl Connection {
             if doubted.replace((lane, seq)) == Some((lane, seq)) {
                 continue;
             }
-            let symbols = self.send_lanes[lane.index()].doubt(seq, confidence, left);
+            let symbols = self.send_lanes[lane].doubt(seq, confidence, left);
             if symbols > 0 {
                 self.pending_lanes.insert(lane);
                 left -= symbols;
@@ -97,12 +98,12 @@ impl Connection {
 
 /// What silence about the packet with this content is.
 pub(super) fn judge_silence(
-    lanes: &[SendLane],
+    lanes: &PerLane<SendLane>,
     content: &Content,
     chance: Option<Confidence>,
 ) -> Silence {
     match *content {
-        Content::Symbol { lane, seq, .. } => lanes[lane.index()].judge_silence(seq, chance),
+        Content::Symbol { lane, seq, .. } => lanes[lane].judge_silence(seq, chance),
         Content::MaxData | Content::MaxLaneData(_) | Content::Forget(_) | Content::Close => {
             Silence::Expected
         }

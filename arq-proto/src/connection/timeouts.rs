@@ -97,7 +97,7 @@ impl Connection {
 
     fn on_hold_timer(&mut self, now: Instant) {
         for id in LaneId::all() {
-            if self.recv_lanes[id.index()].on_hold_deadline(now) {
+            if self.recv_lanes[id].on_hold_deadline(now) {
                 self.events.push_back(Event::Readable(id));
             }
         }

@@ -227,7 +227,7 @@ impl Connection {
             let Some(id) = self.scheduler.pick(waiting) else { return };
             let (credit, start) = (self.send_credit.available(), from[id.index()]);
             let limits = self.chunk_limits_of_next(id, start, credit);
-            let lane = &mut self.send_lanes[id.index()];
+            let lane = &mut self.send_lanes[id];
             let Some(next) = lane.next_symbol(start, limits, credit) else {
                 done.insert(id);
                 continue;
@@ -245,7 +245,7 @@ impl Connection {
             }
             draft.put(out, &lane.frame(next, &mut self.scratch), Some(content));
             let parity = self.parity(id, next);
-            let (sent, cost) = self.send_lanes[id.index()].on_sent(next, parity);
+            let (sent, cost) = self.send_lanes[id].on_sent(next, parity);
             self.send_credit.spend(cost);
             self.first_round_open |= sent.is_of_first_round();
             match sent {
@@ -278,12 +278,12 @@ impl Connection {
 
     /// Where the peer has used up a lane's credit while the application took all that it could, repairs were awaited, not
     /// the application: on a long path that loses much, the window would decide how fast the lane is.
-    fn widen_window(&mut self, index: usize) {
-        let lane = &mut self.recv_lanes[index];
+    fn widen_window(&mut self, id: LaneId) {
+        let lane = &mut self.recv_lanes[id];
         let Some(held) = lane.awaits_repair() else { return };
-        let growth = self.lane_granted[index].growth(held).min(self.spare_window);
+        let growth = self.lane_granted[id].growth(held).min(self.spare_window);
         self.spare_window -= growth;
-        self.lane_granted[index].widen(growth);
+        self.lane_granted[id].widen(growth);
         lane.widen(growth);
     }
 
@@ -294,15 +294,14 @@ impl Connection {
             draft.put(out, &Frame::MaxData { bytes }, Some(Content::MaxData));
         }
         for lane in LaneId::all() {
-            let index = lane.index();
-            if self.lane_granted[index].is_due() && draft.room(out) >= Frame::MAX_CONTROL_BYTES {
-                self.widen_window(index);
-                let bytes = self.lane_granted[index].announce();
+            if self.lane_granted[lane].is_due() && draft.room(out) >= Frame::MAX_CONTROL_BYTES {
+                self.widen_window(lane);
+                let bytes = self.lane_granted[lane].announce();
                 let frame = Frame::MaxLaneData { lane, bytes };
                 draft.put(out, &frame, Some(Content::MaxLaneData(lane)));
             }
             if draft.room(out) >= Frame::MAX_CONTROL_BYTES {
-                if let Some(below) = self.send_lanes[index].take_forget() {
+                if let Some(below) = self.send_lanes[lane].take_forget() {
                     draft.put(out, &Frame::Forget { lane, below }, Some(Content::Forget(lane)));
                 }
             }
@@ -389,7 +388,7 @@ impl Connection {
         let mut credit = self.send_credit.available();
         let mut waiting = LaneSet::default();
         for lane in self.pending_lanes.iter() {
-            match self.send_lanes[lane.index()].readiness(credit) {
+            match self.send_lanes[lane].readiness(credit) {
                 Readiness::Ready => waiting.insert(lane),
                 Readiness::NoCredit => {}
                 // What the peer grants next is for this lane: shorter messages of less urgent ones would take it all.
