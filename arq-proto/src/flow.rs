@@ -92,15 +92,8 @@ impl Granted {
         self.consumed + self.window - self.announced >= self.window / share
     }
 
-    /// Where the peer has used up three quarters of the window, of which the application has left `held`, the window may
-    /// grow by so much: twice as large it would hold the peer up half as often.
-    pub(crate) fn growth(&self, held: u64) -> u64 {
-        let unused = self.announced.saturating_sub(self.consumed + held);
-        if unused < self.window / 4 {
-            self.window
-        } else {
-            0
-        }
+    pub(crate) fn window(&self) -> u64 {
+        self.window
     }
 
     /// Widens the window, which the next announcement will tell.
@@ -138,16 +131,13 @@ mod tests {
 
     // ARQ-FLW-6
     #[test]
-    fn a_window_that_is_nearly_used_up_may_double() {
+    fn a_wider_window_is_news_at_once() {
         let mut granted = Granted::new(1_000);
-        granted.on_consumed(250);
-        assert_eq!(granted.growth(500), 0, "a quarter is left");
-        assert_eq!(granted.growth(501), 1_000);
-        granted.widen(600);
-        assert_eq!(granted.announce(), 1_850);
-        assert_eq!(granted.growth(501), 0);
-        assert_eq!(granted.growth(1_300), 1_600);
-        assert_eq!(granted.growth(u64::MAX / 2), 1_600, "a peer that owes is the lane's to notice");
+        granted.widen(300);
+        assert!(!granted.is_due(), "less than a quarter");
+        granted.widen(200);
+        assert!(granted.is_due());
+        assert_eq!(granted.announce(), 1_500);
     }
 
     // ARQ-FLW-4

@@ -16,7 +16,7 @@ use crate::{
     error::{ConnectionError, Violation},
     event::Event,
     recv::lane::{Received, Symbol},
-    units::Reliability,
+    units::{LaneId, Reliability},
     wire::{
         cursor::{DecodeError, Reader},
         frame::Frame,
@@ -232,10 +232,21 @@ impl Connection {
             Received::Readable => self.events.push_back(Event::Readable(lane)),
             Received::Stored | Received::Dropped => {}
         }
+        if self.recv_lanes[lane].is_held_up() {
+            self.widen_window(lane);
+        }
         let credited: u64 = self.recv_lanes.iter().map(|lane| lane.credited()).sum();
         if credited > u64::from(self.config.connection_window_bytes) {
             return Err(Violation::Credit);
         }
         Ok(())
+    }
+
+    /// Doubles a lane's window, as far as the connection's goes.
+    fn widen_window(&mut self, lane: LaneId) {
+        let growth = self.lane_granted[lane].window().min(self.spare_window);
+        self.spare_window -= growth;
+        self.lane_granted[lane].widen(growth);
+        self.recv_lanes[lane].widen(growth);
     }
 }

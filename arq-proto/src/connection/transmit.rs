@@ -276,17 +276,6 @@ impl Connection {
         self.granted.is_due_beside(|| self.recv_lanes.iter().map(|lane| lane.credited()).sum())
     }
 
-    /// Where the peer has used up a lane's credit while the application took all that it could, repairs were awaited, not
-    /// the application: on a long path that loses much, the window would decide how fast the lane is.
-    fn widen_window(&mut self, id: LaneId) {
-        let lane = &mut self.recv_lanes[id];
-        let Some(held) = lane.awaits_repair() else { return };
-        let growth = self.lane_granted[id].growth(held).min(self.spare_window);
-        self.spare_window -= growth;
-        self.lane_granted[id].widen(growth);
-        lane.widen(growth);
-    }
-
     /// Credit, forgotten messages and pings.
     fn offer_control(&mut self, out: &mut Vec<u8>, draft: &mut Draft) {
         if self.is_credit_due() && draft.room(out) >= Frame::MAX_CONTROL_BYTES {
@@ -295,7 +284,6 @@ impl Connection {
         }
         for lane in LaneId::all() {
             if self.lane_granted[lane].is_due() && draft.room(out) >= Frame::MAX_CONTROL_BYTES {
-                self.widen_window(lane);
                 let bytes = self.lane_granted[lane].announce();
                 let frame = Frame::MaxLaneData { lane, bytes };
                 draft.put(out, &frame, Some(Content::MaxLaneData(lane)));

@@ -375,9 +375,10 @@ impl RecvLane {
         self.recovered
     }
 
-    /// What waits for a repair, where the application has taken all that it can; `None` where it has not.
-    pub(crate) fn awaits_repair(&self) -> Option<u64> {
-        self.ready.is_empty().then_some(self.held)
+    /// Whether the peer can soon send no more for want of repairs, since three quarters of what may be held wait for them
+    /// and the application has taken all that it can.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.reliable && self.ready.is_empty() && self.held > self.limit / 4 * 3
     }
 
     /// The lane may hold more.
