@@ -30,6 +30,7 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "reliable-sheet",
     "shared-bottleneck",
     "goodput",
+    "goodput-long",
     "loopback",
     "mixed-priority",
     "commands",
