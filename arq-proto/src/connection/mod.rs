@@ -390,13 +390,13 @@ impl Connection {
     }
 }
 
-/// What a lane may hold: its credit, or a share of the connection's window if it is best effort.
 /// What is left of the connection's window beyond those of its lanes.
 fn spare_window(config: &Config) -> u64 {
     let lanes = u64::from(LaneId::PRIORITIES) * u64::from(config.lane_window_bytes);
     u64::from(config.connection_window_bytes).saturating_sub(lanes)
 }
 
+/// What a lane may hold at first: its credit, or a share of the connection's window if it is best effort.
 fn receive_limit(config: &Config, id: LaneId) -> u64 {
     match id.reliability() {
         Reliability::Reliable => config.lane_window_bytes.into(),
