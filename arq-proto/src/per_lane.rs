@@ -9,7 +9,7 @@ use std::{
 
 use crate::units::LaneId;
 
-/// One value for each lane. On the heap: connections move between tasks.
+/// One value for each lane. On the heap: a connection is moved before it has a place.
 #[derive(Debug)]
 pub(crate) struct PerLane<T>(Box<[T]>);
 

@@ -92,12 +92,6 @@ impl RttEstimator {
         self.smoothed.unwrap_or(self.latest)
     }
 
-    /// The newest sample.
-    #[cfg(test)]
-    pub(crate) const fn latest(&self) -> Duration {
-        self.latest
-    }
-
     /// The smallest sample, or the smoothed value before the first one.
     #[must_use]
     pub(crate) fn min(&self) -> Duration {
@@ -142,7 +136,7 @@ mod tests {
             assert_eq!(rtt.smoothed(), 20 * ms, "the first one is better than none");
             let known = rtt.update_over_sleep(sample * ms, slept * ms, Duration::ZERO);
             assert_eq!(known, RttSample { least: (sample - slept) * ms, most: sample * ms });
-            assert_eq!(rtt.latest(), latest * ms, "{sample} ms, {slept} asleep");
+            assert_eq!(rtt.latest, latest * ms, "{sample} ms, {slept} asleep");
             assert_eq!(rtt.smoothed(), smoothed * ms / 8, "{sample} ms, {slept} asleep");
         }
     }
@@ -169,8 +163,8 @@ mod tests {
         let mut rtt = RttEstimator::default();
         rtt.update(20 * MS, Duration::ZERO);
         rtt.update(21 * MS, 15 * MS);
-        assert_eq!(rtt.latest(), 21 * MS);
+        assert_eq!(rtt.latest, 21 * MS);
         rtt.update(40 * MS, 15 * MS);
-        assert_eq!(rtt.latest(), 25 * MS);
+        assert_eq!(rtt.latest, 25 * MS);
     }
 }

@@ -323,11 +323,9 @@ fn thin_streams_keep_their_pace_where_the_path_grows_longer_at_once() {
         for (delay, seed) in
             [1, 2, 30].into_iter().flat_map(|ms| (1..=20).map(move |n| (ms * MS, n)))
         {
-            let sends = |priority| {
-                let sizes = arq_sim::Sizes::Between(9, longest);
-                Flow { sizes, ..Flow::reliable(priority, 1, 100) }.every(5 * MS)
-            };
-            let scenario = arq_sim::Scenario::new(seed).config(config(BBR)).both_send([sends(5)]);
+            let sizes = arq_sim::Sizes::Between(9, longest);
+            let flow = Flow { sizes, ..Flow::reliable(5, 1, 100) }.every(5 * MS);
+            let scenario = arq_sim::Scenario::new(seed).config(config(BBR)).both_send([flow]);
             let mut pair = arq_sim::Pair::new(&scenario.wire(WireConfig::with_delay(MS / 10)));
             pair.world.run_for(2 * MS * seed as u32).unwrap();
             let radio = || WireConfig { loss: Loss::Random(loss), ..WireConfig::with_delay(delay) };

@@ -24,20 +24,6 @@ fn on_chunk(
     lane.on_symbol(now, Symbol::Source(chunk), &mut spare)
 }
 
-// ARQ-FLW-6
-#[test]
-fn a_lane_is_held_up_by_what_is_missing_and_not_by_its_reader() {
-    let message = &[0; 1_000];
-    let mut lane = lane(Reliability::Reliable);
-    for seq in 1..=8 {
-        assert!(!lane.is_held_up(), "{} of {LIMIT}", lane.held());
-        on_chunk(&mut lane, t0(), &whole(seq, message)).unwrap();
-    }
-    assert!(lane.is_held_up());
-    on_chunk(&mut lane, t0(), &whole(0, message)).unwrap();
-    assert!(!lane.is_held_up(), "the reader has something to read");
-}
-
 fn whole(seq: MessageSeq, data: &'static [u8]) -> ChunkFrame<'static> {
     piece(seq, data, data.len(), 0)
 }
@@ -64,6 +50,20 @@ fn taken(lane: &mut RecvLane) -> Vec<Bytes> {
 }
 
 static LONG: [u8; 3_000] = [9; 3_000];
+
+// ARQ-FLW-6
+#[test]
+fn a_lane_is_held_up_by_what_is_missing_and_not_by_its_reader() {
+    let message = &[0; 1_000];
+    let mut lane = lane(Reliability::Reliable);
+    for seq in 1..=8 {
+        assert!(!lane.is_held_up(), "{} of {LIMIT}", lane.held());
+        on_chunk(&mut lane, t0(), &whole(seq, message)).unwrap();
+    }
+    assert!(lane.is_held_up());
+    on_chunk(&mut lane, t0(), &whole(0, message)).unwrap();
+    assert!(!lane.is_held_up(), "the reader has something to read");
+}
 
 // ARQ-LAN-3
 #[test]
