@@ -20,8 +20,8 @@ const MS: Duration = Duration::from_millis(1);
 const DEFAULT_LIVES: u64 = 1_000;
 /// The weather changes at least so often.
 const LONGEST_SPELL: Duration = Duration::from_secs(2);
-/// Time in which the network works, until all is delivered. Half of them take a quarter of a second, and one in 20,000 took
-/// four: a blackout's last probe may be a second old when it ends, and there may be several blackouts.
+/// Time in which the network works, until all is delivered. Half of them take a quarter of a second, and the longest of 20,000 took
+/// 4.6 s: a blackout's last probe may be a second old when it ends, and there may be several blackouts.
 const LONGEST_LIFE: Duration = Duration::from_secs(6);
 
 fn plan(priority: u8, longest: usize) -> AppPlan {
