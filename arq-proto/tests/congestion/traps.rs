@@ -339,6 +339,49 @@ fn thin_streams_keep_their_pace_where_the_path_grows_longer_at_once() {
     }
 }
 
+/// The latest message of four streams whose path is a cable for five seconds, and then a radio for ten.
+fn latest_off_the_cable(seed: u64, radio: &WireConfig) -> Duration {
+    let stream = |priority, longest, interval: Duration| {
+        let sizes = arq_sim::Sizes::Between(1, longest);
+        let messages = (15 * SECOND).div_duration_f64(interval) as u64;
+        Flow { sizes, ..Flow::reliable(priority, 1, messages) }.every(interval)
+    };
+    let images = Flow::best_effort(3, 3_000, 750).every(20 * MS);
+    let streams =
+        [stream(1, 200, 10 * MS), images, stream(5, 40_000, 50 * MS), stream(7, 64_000, 250 * MS)];
+    let scenario = arq_sim::Scenario::new(seed).config(config(BBR)).both_send(streams);
+    let mut pair = arq_sim::Pair::new(&scenario.wire(WireConfig::with_delay(MS / 10)));
+    pair.world.run_for(5 * SECOND).unwrap();
+    pair.world.lay_wire(pair.client, pair.server, radio.clone());
+    pair.world.lay_wire(pair.server, pair.client, radio.clone());
+    pair.run(60 * SECOND, arq_sim::Pair::all_delivered).unwrap();
+    let app = &pair.server_side().app;
+    let latencies = [1, 5, 7].into_iter().flat_map(|priority| {
+        &app.inbox(arq_sim::lane(priority, arq_proto::Reliability::Reliable)).latencies
+    });
+    latencies.max().copied().unwrap()
+}
+
+// ARQ-CC-6
+#[test]
+fn all_streams_of_a_vehicle_that_leaves_its_cable_go_on() {
+    // The least round trip stays the cable's, so all looks like a queue: the rate, or the window, sinks below what the
+    // streams need, and the least urgent of them wait.
+    let radio = |delay, jitter, loss| WireConfig { jitter, loss, ..WireConfig::with_delay(delay) };
+    let fades = Loss::Bursts { good_packets: 27.0, bad_packets: 3.0, loss_in_bad: 1.0 };
+    for radio in [
+        radio(31 * MS, 8 * MS, fades),
+        radio(60 * MS, 80 * MS, Loss::Random(0.2)),
+        radio(MS, 2 * MS, Loss::Random(0.25)),
+    ] {
+        for seed in 0..=7 {
+            let latest = latest_off_the_cable(seed, &radio);
+            println!("{:?} + {:?}, seed {seed}: {latest:?}", radio.delay, radio.jitter);
+            assert!(latest <= 2 * SECOND, "{:?}, seed {seed}: {latest:?}", radio.delay);
+        }
+    }
+}
+
 // ARQ-CC-6
 #[test]
 fn a_product_below_four_packets_is_enough() {

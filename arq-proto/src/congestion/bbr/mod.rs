@@ -18,6 +18,7 @@
 //! it: see [`burst`].
 
 mod burst;
+mod longer;
 mod loss;
 mod path;
 mod phase;
@@ -28,6 +29,7 @@ mod slowdown;
 use std::time::{Duration, Instant};
 
 use burst::Bursts;
+use longer::Longer;
 use loss::{LossModel, TOLERANCE};
 use path::{MaxRate, MinRtt};
 use phase::Phase;
@@ -57,9 +59,6 @@ const PACED: f64 = 0.99;
 const GROWTH: f64 = 1.25;
 /// Rounds without it that end start-up.
 const STALLED_ROUNDS: u8 = 3;
-/// One such round is enough if round trips are so many times the least one: the queue holds more than start-up means to
-/// put there.
-const BLOATED: u32 = 4;
 /// Start-up sends more by the share that is lost, up to this: a queue that others keep full may lose more.
 const MAX_COMPENSATED: f64 = 0.25;
 /// Rounds of draining at most, after start-up or a probe.
@@ -80,8 +79,6 @@ const BACK_OFF: f64 = 0.85;
 const WINDOW_STEP: (u64, u64) = (3, 2);
 /// A queue that lost too much may still stand so many rounds later.
 const OVERFULL_ROUNDS: u64 = 2;
-/// What stands through so many reductions, with not one round without it, may be no queue but a longer path.
-const DOUBTED_AFTER: u8 = 7;
 /// Time with half the product in flight, to see the least round trip.
 const PROBE_RTT: Duration = Duration::from_millis(100);
 /// An idle connection keeps its estimate for so long, then halves it per further interval
@@ -113,8 +110,7 @@ pub(super) struct Bbr {
     /// The last round that had a queue and lost more than the medium does.
     overfull_in: Option<u64>,
     slowdown: Slowdown,
-    /// Reductions for a queue since the last round without one.
-    doubted: u8,
+    longer: Longer,
     /// The rate before the last reduction, for when it proves unfounded: one that a single round led to, not one
     /// that many packets did.
     before_reduction: Option<Rate>,
@@ -145,7 +141,7 @@ impl Bbr {
             queue_window: 0,
             overfull_in: None,
             slowdown: Slowdown::default(),
-            doubted: 0,
+            longer: Longer::default(),
             before_reduction: None,
             busy_at: None,
             silent: false,
@@ -228,11 +224,9 @@ impl Bbr {
         self.queue_window = self.queue_window(round, queue).unwrap_or(self.queue_window);
         self.loss.on_round(round, queue);
         let decided_by_path = self.sample(round, queue);
+        self.longer.on_round(queue, round.min_rtt, &self.min_rtt);
         if self.follow_slowdown(round, queue) {
             return;
-        }
-        if !queue {
-            self.doubted = 0;
         }
         let next = self.next_phase(now, round, queue, decided_by_path);
         // Once the probe is judged, and before start-up ends and forgets what it learnt of loss.
@@ -307,14 +301,18 @@ impl Bbr {
                 self.back_off(HOLD_AFTER_QUEUE);
                 self.loss.on_reduction();
                 self.before_reduction = Some(before);
-                self.doubted = self.doubted.saturating_add(1);
+                self.longer.on_reduction();
             }
         }
     }
 
     /// A path that has become slower: its rate is the new estimate, and what is too much in flight leaves first.
     fn follow_slowdown(&mut self, round: &Round, queue: bool) -> bool {
-        let steady = !matches!(self.phase, Phase::Startup { .. } | Phase::ProbeRtt { .. });
+        // The window that lets a queue leave carries less on purpose.
+        let steady = !matches!(
+            self.phase,
+            Phase::Startup { .. } | Phase::Slowdown { .. } | Phase::ProbeRtt { .. }
+        );
         if !queue || !steady {
             self.slowdown.forget();
             return false;
@@ -329,6 +327,7 @@ impl Bbr {
             self.rate.replace(rate);
             // What the full queue still drops was sent before.
             self.reductions.begin_anew(self.round);
+            self.longer.on_slowdown();
             self.enter(Phase::Slowdown { rounds: 0 });
         }
         slower.is_some()
@@ -382,7 +381,8 @@ impl Bbr {
         }
         let stalled = stalled + u8::from(decided_by_path || LossModel::is_inexcusable(round));
         // Loss alone ends nothing: a radio loses from the first packet on.
-        let bloated = queue && round.min_rtt > self.min_rtt.get().map(|least| BLOATED * least);
+        // One round without growth is enough if the queue holds more than start-up means to put there.
+        let bloated = queue && round.min_rtt.is_some_and(|rtt| self.min_rtt.is_far_below(rtt));
         let is_pipe_full =
             stalled >= STALLED_ROUNDS || stalled > 0 && bloated || self.bursts.show_queue();
         // As long as the trains of a thin stream have not shown any rate, there is none to fall back to.
@@ -438,21 +438,9 @@ impl Bbr {
             let rtt = sample.rtt.map(|rtt| known.max(rtt.least).min(rtt.most));
             *least = (*least).into_iter().chain(rtt).min();
             if let (true, Some(least)) = (now >= *until, *least) {
-                // A queue that others keep full is no longer path.
-                let overfull =
-                    self.overfull_in.is_some_and(|last| self.round <= last + OVERFULL_ROUNDS);
-                let stands = overfull && !self.is_doubted();
-                let known = self.min_rtt.get().filter(|_| stands);
-                self.min_rtt.replace(now, known.unwrap_or(least));
-                self.doubted = 0;
-                if overfull && !stands {
-                    self.loss.doubt();
-                    self.enter(Phase::START);
-                } else {
-                    self.enter(Phase::cruise(now, false));
-                }
+                self.end_probe_rtt(now, least);
             }
-        } else if (self.min_rtt.is_stale(now) || self.is_doubted())
+        } else if (self.min_rtt.is_stale(now) || self.longer.is_likely())
             && !matches!(self.phase, Phase::Startup { .. })
         {
             let until = now + PROBE_RTT.max(sample.smoothed_rtt * 2);
@@ -460,9 +448,20 @@ impl Bbr {
         }
     }
 
-    /// Whether the least round trip may be that of an earlier path.
-    const fn is_doubted(&self) -> bool {
-        self.doubted >= DOUBTED_AFTER
+    /// This was the least round trip with little in flight.
+    fn end_probe_rtt(&mut self, now: Instant, least: Duration) {
+        let was_likely = std::mem::take(&mut self.longer).is_likely();
+        let is_longer = was_likely && self.min_rtt.may_show_queue(least);
+        // A queue that others keep full is no longer path.
+        let overfull = self.overfull_in.is_some_and(|last| self.round <= last + OVERFULL_ROUNDS);
+        let known = self.min_rtt.get().filter(|_| overfull && !was_likely);
+        self.min_rtt.replace(now, known.unwrap_or(least));
+        if is_longer {
+            self.loss.doubt();
+            self.enter(Phase::START);
+        } else {
+            self.enter(Phase::cruise(now, false));
+        }
     }
 
     /// After a long pause: what the path carried then says less and less about now.
@@ -479,7 +478,7 @@ impl Bbr {
             self.rate = MaxRate::restarted_at(left);
         }
         self.queue_window = 0;
-        self.doubted = 0;
+        self.longer = Longer::default();
         self.slowdown.forget();
         self.bursts.forget();
         self.reductions = Reductions::default();

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::HOST_DELAY;
 use crate::units::Rate;
 
 /// Rounds for which a rate is remembered: two probes.
@@ -15,6 +16,8 @@ const RATE_ROUNDS: u64 = 16;
 /// The least round trip is measured anew when none like it was seen for so long. Pauses of the
 /// application give such samples for free.
 const MIN_RTT_LIFETIME: Duration = Duration::from_secs(5);
+/// Round trips above so many times the least one are *far* above it.
+const FAR: u32 = 4;
 /// Samples from which the mean turn is made.
 const JITTER_SAMPLES: u32 = 16;
 /// The least round trip of a round exceeds the least one of all by less than so many times the mean turn, if there is no
@@ -134,9 +137,14 @@ impl MinRtt {
         self.value.zip(self.queue_shown_from()).is_some_and(|(min, wait)| rtt > min + wait)
     }
 
+    /// Whether it is several times the least one.
+    pub(super) fn is_far_below(&self, rtt: Duration) -> bool {
+        self.value.is_some_and(|min| rtt > FAR * min + HOST_DELAY)
+    }
+
     /// The least wait that tells a queue from what hosts add.
     pub(super) fn queue_shown_from(&self) -> Option<Duration> {
-        self.value.map(|min| min / 10 + Duration::from_millis(1))
+        self.value.map(|min| min / 10 + HOST_DELAY)
     }
 }
 

@@ -532,7 +532,7 @@ fn start_up_sends_what_was_measured_once_the_path_has_decided_it() {
 fn a_queue_that_no_reduction_lessens_is_taken_for_a_longer_path() {
     let mut bbr = in_phase(Phase::cruise(t0(), false));
     let round = queued_round(40 * MS, 400, 40);
-    while !bbr.is_doubted() {
+    while !bbr.longer.is_likely() {
         bbr.on_round(t0(), &round);
         assert!(bbr.round <= 30, "{:?}", bbr.rate);
     }
