@@ -9,7 +9,7 @@
 //!
 //! Much less is enough after a *leap*: a queue takes rounds to grow to several times the path, since nobody more than
 //! doubles what he sends in a round trip. A vehicle that leaves its cable for a radio sees a hundred times the least round
-//! trip from one packet to the next.
+//! trip from one packet to the next. A burst may leap as well; it is gone when the least round trip is measured.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use super::path::MinRtt;
 const STANDING: u8 = 7;
 /// Reductions after a leap that leave every round trip far above the least one.
 const LEAPT: u8 = 2;
-/// Rounds that a leap takes: one before it may have had a queue.
+/// A leap is over within so many rounds that had a queue: the first of them may straddle it.
 const LEAP_ROUNDS: u8 = 2;
 
 /// What speaks for a longer path.
@@ -55,6 +55,11 @@ impl Longer {
     /// The path seems to have become slower, too. If it was not, its window would not hold what a longer one needs.
     pub(super) fn on_slowdown(&mut self) {
         self.leapt = self.leapt.map(|_| LEAPT);
+    }
+
+    /// The least round trip was measured: what spoke for that is settled. A queue that stood before it has still not leapt.
+    pub(super) fn settle(&mut self) {
+        *self = Self { waiting: self.waiting, ..Self::default() };
     }
 
     /// Whether to measure the least round trip anew.
@@ -108,6 +113,21 @@ mod tests {
             (&[clear, (false, Some(11 * MS))], None),
         ] {
             assert_eq!(reductions_over(rounds), expected, "{rounds:?}");
+        }
+    }
+
+    // ARQ-CC-6
+    #[test]
+    fn a_queue_that_outlasts_a_measurement_has_not_leapt() {
+        let (mut longer, least) = (Longer::default(), least(10 * MS));
+        for rtt in [20, 25, 30, 35, 42] {
+            longer.on_round(true, Some(rtt * MS), &least);
+        }
+        longer.settle();
+        for reduction in 1..=7 {
+            longer.on_round(true, Some(42 * MS), &least);
+            longer.on_reduction();
+            assert_eq!(longer.is_likely(), reduction == 7, "after {reduction}");
         }
     }
 

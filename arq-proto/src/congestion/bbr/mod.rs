@@ -450,7 +450,8 @@ impl Bbr {
 
     /// This was the least round trip with little in flight.
     fn end_probe_rtt(&mut self, now: Instant, least: Duration) {
-        let was_likely = std::mem::take(&mut self.longer).is_likely();
+        let was_likely = self.longer.is_likely();
+        self.longer.settle();
         let is_longer = was_likely && self.min_rtt.may_show_queue(least);
         // A queue that others keep full is no longer path.
         let overfull = self.overfull_in.is_some_and(|last| self.round <= last + OVERFULL_ROUNDS);
