@@ -47,8 +47,8 @@ const MIN_PACKETS: u64 = 4;
 const LEAST_RATE_RTT: Duration = Duration::from_millis(20);
 /// Beside twice the bandwidth-delay product, for acknowledgements that are thinned.
 const SPARE_PACKETS: u64 = 3;
-/// The window is at least what was seen to arrive in this time: under load hosts take longer to answer than a loopback's
-/// or a wire's least round trip, by far.
+/// Under load hosts take longer to answer than a loopback's or a wire's least round trip, by far: a wait of this length says
+/// nothing of the path, and the window is at least what was seen to arrive in it.
 const HOST_DELAY: Duration = Duration::from_millis(1);
 /// From this share of a configured limit on there is nothing to look for.
 const AT_LIMIT: f64 = 0.95;
@@ -380,12 +380,12 @@ impl Bbr {
             return Phase::Startup { best: rate, stalled: 0 };
         }
         let stalled = stalled + u8::from(decided_by_path || LossModel::is_inexcusable(round));
-        // Loss alone ends nothing: a radio loses from the first packet on.
         // One round without growth is enough if the queue holds more than start-up means to put there.
         let bloated = queue && round.min_rtt.is_some_and(|rtt| self.min_rtt.is_far_below(rtt));
         let is_pipe_full =
             stalled >= STALLED_ROUNDS || stalled > 0 && bloated || self.bursts.show_queue();
         // As long as the trains of a thin stream have not shown any rate, there is none to fall back to.
+        // And loss alone ends nothing: a radio loses from the first packet on.
         let is_over = is_pipe_full || queue && self.loss.is_excessive(round);
         if is_over && self.rate.get().is_some() {
             Phase::Drain { rounds: 0 }

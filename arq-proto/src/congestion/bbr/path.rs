@@ -16,7 +16,7 @@ const RATE_ROUNDS: u64 = 16;
 /// The least round trip is measured anew when none like it was seen for so long. Pauses of the
 /// application give such samples for free.
 const MIN_RTT_LIFETIME: Duration = Duration::from_secs(5);
-/// Round trips above so many times the least one are *far* above it.
+/// A round trip of more than so many times the least one, and what hosts add, is *far* above it.
 const FAR: u32 = 4;
 /// Samples from which the mean turn is made.
 const JITTER_SAMPLES: u32 = 16;
@@ -137,7 +137,7 @@ impl MinRtt {
         self.value.zip(self.queue_shown_from()).is_some_and(|(min, wait)| rtt > min + wait)
     }
 
-    /// Whether it is several times the least one.
+    /// Whether this round trip is several times the least one.
     pub(super) fn is_far_below(&self, rtt: Duration) -> bool {
         self.value.is_some_and(|min| rtt > FAR * min + HOST_DELAY)
     }

@@ -546,4 +546,5 @@ fn a_queue_that_no_reduction_lessens_is_taken_for_a_longer_path() {
     assert!(matches!(bbr.phase, Phase::ProbeRtt { .. }), "no reduction cuts it short");
     bbr.probe_rtt(t0() + 2 * SECOND, &sample);
     assert_eq!(bbr.min_rtt.get(), Some(40 * MS));
+    assert!(matches!(bbr.phase, Phase::Startup { .. }), "{:?}", bbr.phase);
 }
