@@ -451,11 +451,13 @@ impl Bbr {
     /// This was the least round trip with little in flight.
     fn end_probe_rtt(&mut self, now: Instant, least: Duration) {
         let was_likely = self.longer.is_likely();
-        self.longer.settle();
         let is_longer = was_likely && self.min_rtt.may_show_queue(least);
         // A queue that others keep full is no longer path.
         let overfull = self.overfull_in.is_some_and(|last| self.round <= last + OVERFULL_ROUNDS);
         let known = self.min_rtt.get().filter(|_| overfull && !was_likely);
+        if known.is_none() {
+            self.longer.settle();
+        }
         self.min_rtt.replace(now, known.unwrap_or(least));
         if is_longer {
             self.loss.doubt();
