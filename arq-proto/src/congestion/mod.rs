@@ -50,6 +50,13 @@ pub(crate) struct RttSample {
     pub(crate) most: Duration,
 }
 
+impl RttSample {
+    /// The round trip, if it is known.
+    pub(crate) fn exact(self) -> Option<Duration> {
+        (self.least == self.most).then_some(self.most)
+    }
+}
+
 /// What one acknowledgement newly acknowledged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AckSample {

@@ -351,7 +351,7 @@ impl Recovery {
     fn take_rtt(&mut self, now: Instant, sent_at: Instant, delay_us: u64) -> RttSample {
         let delay = Duration::from_micros(delay_us.min(1_000_000));
         let (sample, slept) =
-            (now.saturating_duration_since(sent_at), self.sleeps.unread_since(sent_at));
+            (now.saturating_duration_since(sent_at), self.sleeps.unread_since(sent_at, now));
         self.rtt.update_over_sleep(sample, slept, delay)
     }
 

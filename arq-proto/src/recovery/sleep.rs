@@ -59,9 +59,18 @@ impl Sleeps {
         Some(asleep)
     }
 
-    /// How long at most the answer to what was sent at `sent_at` may have waited for this host.
-    pub(crate) fn unread_since(&self, sent_at: Instant) -> Duration {
-        self.after(sent_at).map(|sleep| sleep.until - sleep.driven_at.max(sent_at)).sum()
+    /// How long at most the answer to what was sent at `sent_at`, read now, may have waited for this host: since the
+    /// sleeps from which it has hardly been awake. In [`MIN_SLEEP`] it would have read what waited.
+    pub(crate) fn unread_since(&self, sent_at: Instant, now: Instant) -> Duration {
+        let mut awake_until = now;
+        self.after(sent_at)
+            .take_while(|sleep| {
+                let awake = awake_until.saturating_duration_since(sleep.until);
+                awake_until = sleep.driven_at;
+                awake < MIN_SLEEP
+            })
+            .map(|sleep| sleep.until - sleep.driven_at.max(sent_at))
+            .sum()
     }
 
     /// How long this host was asleep since then, for certain.
@@ -93,6 +102,31 @@ mod tests {
 
     // ARQ-RTT-2
     #[test]
+    fn what_waited_is_read_soon_after_a_sleep() {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let (t0, mut sleeps) = (Instant::now(), Sleeps::default());
+        let at = |ms: u32| t0 + ms * MS;
+        for (driven_at, due, until) in [(0, 5, 20), (25, 30, 40), (44, 45, 60)] {
+            assert!(sleeps.record(at(driven_at), at(due), at(until)).is_some());
+        }
+        for (sent_at, now, unread) in [
+            // Awake for 4 ms between the second and the third, for 5 ms before that.
+            (0, 64, 16 + 15),
+            (30, 60, 16 + 10),
+            (50, 61, 10),
+            (60, 64, 0),
+            (0, 65, 0),
+        ] {
+            assert_eq!(
+                sleeps.unread_since(at(sent_at), at(now)),
+                unread * MS,
+                "{sent_at} to {now} ms"
+            );
+        }
+    }
+
+    // ARQ-RTT-2
+    #[test]
     fn sleeps_are_neither_late_timers_nor_pauses() {
         #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
         let (t0, mut sleeps) = (Instant::now(), Sleeps::default());
@@ -102,9 +136,9 @@ mod tests {
         assert_eq!(sleeps.record(at(10), at(15), at(40)), Some(25 * MS));
         assert_eq!(sleeps.record(at(60), at(65), at(70)), Some(5 * MS));
         for (sent_at, unread, asleep) in
-            [(0, 40, 30), (10, 40, 30), (30, 20, 15), (40, 10, 5), (60, 10, 5), (70, 0, 0)]
+            [(0, 10, 30), (10, 10, 30), (30, 10, 15), (40, 10, 5), (60, 10, 5), (70, 0, 0)]
         {
-            assert_eq!(sleeps.unread_since(at(sent_at)), unread * MS, "{sent_at} ms");
+            assert_eq!(sleeps.unread_since(at(sent_at), at(70)), unread * MS, "{sent_at} ms");
             assert_eq!(sleeps.asleep_since(at(sent_at)), asleep * MS, "{sent_at} ms");
         }
         assert!(sleeps.are_recent(at(1_069)) && !sleeps.are_recent(at(1_070)));

@@ -37,7 +37,9 @@ use reduction::Reductions;
 use rounds::{Round, Rounds};
 use slowdown::Slowdown;
 
-use super::{bytes_of, AckSample, Controller, LossCause, LossSample, SentSample, MAX_WINDOW_BYTES};
+use super::{
+    bytes_of, AckSample, Controller, LossCause, LossSample, RttSample, SentSample, MAX_WINDOW_BYTES,
+};
 use crate::{units::Rate, wire::BASE_MTU};
 
 const INITIAL_PACKETS: u64 = 32;
@@ -433,11 +435,11 @@ impl Bbr {
 
     fn probe_rtt(&mut self, now: Instant, sample: &AckSample) {
         if let Phase::ProbeRtt { until, least } = &mut self.phase {
-            // Over a sleep, what is known may still hold.
+            *least = (*least).into_iter().chain(sample.rtt.and_then(RttSample::exact)).min();
+            // Over sleeps alone, what is known may still hold.
             let known = self.min_rtt.get().unwrap_or_default();
-            let rtt = sample.rtt.map(|rtt| known.max(rtt.least).min(rtt.most));
-            *least = (*least).into_iter().chain(rtt).min();
-            if let (true, Some(least)) = (now >= *until, *least) {
+            let possible = || sample.rtt.map(|rtt| known.max(rtt.least).min(rtt.most));
+            if let (true, Some(least)) = (now >= *until, least.or_else(possible)) {
                 self.end_probe_rtt(now, least);
             }
         } else if (self.min_rtt.is_stale(now) || self.longer.is_likely())

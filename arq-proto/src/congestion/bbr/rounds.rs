@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    congestion::{AckSample, LossSample, SentSample},
+    congestion::{AckSample, LossSample, RttSample, SentSample},
     units::{PacketNumber, Rate},
 };
 
@@ -36,7 +36,7 @@ pub(super) struct Round {
     acked_over: Duration,
     /// From the sending of the first to the sending of the last, without the burst at the head.
     sent_over: Duration,
-    /// The least round trip, if there was a sample.
+    /// The least round trip, if there was a sample: of those over which the host did not sleep, if there was one.
     pub(super) min_rtt: Option<Duration>,
     /// The application paused within it.
     pub(super) app_limited: bool,
@@ -88,7 +88,20 @@ struct Open {
     since: Instant,
     first: PacketNumber,
     first_sent_at: Instant,
+    /// The least round trip over which the host did not sleep.
+    exact_rtt: Option<Duration>,
+    /// What the others took at least.
+    least_rtt: Option<Duration>,
     round: Round,
+}
+
+impl Open {
+    fn take_rtt(&mut self, rtt: RttSample) {
+        let exact = rtt.exact();
+        let least = if exact.is_some() { &mut self.exact_rtt } else { &mut self.least_rtt };
+        *least = (*least).into_iter().chain([rtt.least]).min();
+        self.round.min_rtt = self.exact_rtt.or(self.least_rtt);
+    }
 }
 
 /// Cuts the course of acknowledgements into rounds.
@@ -141,10 +154,12 @@ impl Rounds {
             }
             return None;
         };
+        if let Some(rtt) = sample.rtt {
+            open.take_rtt(rtt);
+        }
         let round = &mut open.round;
         round.packets += sample.packets;
         round.bytes += sample.bytes;
-        round.min_rtt = round.min_rtt.into_iter().chain(sample.rtt.map(|rtt| rtt.least)).min();
         // Not only what acknowledgements tell: the packet before the pause may have been lost.
         round.app_limited |= self.paused_after >= Some(open.first);
         round.slept |= self.slept_before > open.first;
@@ -206,6 +221,8 @@ impl Rounds {
             since: sample.now,
             first: sample.largest,
             first_sent_at: sample.sent_at,
+            exact_rtt: None,
+            least_rtt: None,
             round: Round::default(),
         });
     }

@@ -550,6 +550,33 @@ fn a_measurement_that_is_set_aside_settles_nothing() {
     }
 }
 
+// ARQ-CC-6, ARQ-CC-10
+#[test]
+fn what_was_measured_without_a_sleep_tells_more() {
+    // The host may have slept for half of it; what is known is 10 ms.
+    let asleep = RttSample { least: 20 * MS, most: 40 * MS };
+    let known = RttSample { least: 5 * MS, most: 40 * MS };
+    for (samples, of_round, least) in [
+        (&[exactly(30 * MS), asleep][..], 30, 30),
+        (&[asleep, exactly(30 * MS)], 30, 30),
+        (&[asleep, asleep], 20, 20),
+        (&[known, known], 5, 10),
+    ] {
+        let (mut rounds, now) = (Rounds::new(), t0() + SECOND);
+        rounds.on_sent(&sending(now, 0));
+        rounds.on_ack(&ack(now, 0, 1));
+        rounds.on_sent(&sending(now, 1));
+        let mut bbr = in_phase(Phase::ProbeRtt { until: now + 20 * MS, least: None });
+        let round = samples.iter().zip([10, 20]).find_map(|(&rtt, ms)| {
+            let sample = AckSample { rtt: Some(rtt), ..ack(now + ms * MS, 1, 4) };
+            bbr.probe_rtt(sample.now, &sample);
+            rounds.on_ack(&sample)
+        });
+        assert_eq!(round.unwrap().min_rtt, Some(of_round * MS), "{samples:?}");
+        assert_eq!(bbr.min_rtt.get(), Some(least * MS), "{samples:?}");
+    }
+}
+
 // ARQ-CC-6
 #[test]
 fn a_queue_that_no_reduction_lessens_is_taken_for_a_longer_path() {
