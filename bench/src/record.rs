@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! What is kept of each measurement: one [`Record`], one line of `results.jsonl`.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::scenario::flow::Flow;
@@ -209,6 +211,22 @@ pub struct InFlight {
     pub window_bytes: Option<u64>,
 }
 
+/// `net.core.rmem_max` and `net.core.wmem_max`. Links over UDP feel them in floods; the kernel's TCP does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SocketBuffers {
+    /// Bytes for receiving.
+    pub receive_bytes: u64,
+    /// Bytes for sending.
+    pub send_bytes: u64,
+}
+
+impl fmt::Display for SocketBuffers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { receive_bytes, send_bytes } = self;
+        write!(f, "{receive_bytes} bytes for receiving, {send_bytes} for sending")
+    }
+}
+
 /// What a set of results was measured on: `environment.json` beside them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -225,6 +243,8 @@ pub struct Environment {
     pub processor: String,
     /// Bytes of memory.
     pub memory_bytes: u64,
+    /// The largest buffers that a socket is granted; unknown where the kernel does not tell.
+    pub socket_buffers: Option<SocketBuffers>,
     /// Load average when it began.
     pub load: f64,
     /// Whether the program was built with optimisation.

@@ -284,6 +284,9 @@ fn different_machines(a: &Environment, b: &Environment) -> Vec<String> {
     let differs = pairs.into_iter().filter(|(_, a, b)| a != b);
     let mut notes: Vec<_> =
         differs.map(|(what, a, b)| format!("the {what} is not the same: {a} and {b}")).collect();
+    if let Some((a, b)) = a.socket_buffers.zip(b.socket_buffers).filter(|(a, b)| a != b) {
+        notes.push(format!("the largest socket buffers are not the same: {a}, and {b}"));
+    }
     if a.optimised != b.optimised {
         notes.push("one of the two was built without optimisation".to_owned());
     }

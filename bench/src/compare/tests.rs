@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
 use super::*;
-use crate::record::{Outcome, Record};
+use crate::record::{Outcome, Record, SocketBuffers};
 use crate::results::{environment, Journal};
 use crate::scenario::flow::{CongestionControl, Pattern, Reliability};
 use crate::summary::tests::{flat, run};
@@ -92,6 +92,22 @@ fn one_run_tells_nothing() {
     let compared = p99_of(&repeats("arq", "10", &[1.0]), &repeats("arq", "10", &[100.0]));
     assert_eq!(compared.rows[0].judgement, Judgement::CannotTell);
     assert!(table::of(&compared).contains("too few repeats"));
+}
+
+#[test]
+fn machines_that_grant_other_socket_buffers_are_told() {
+    let granting = |receive_bytes: Option<u64>| Environment {
+        socket_buffers: receive_bytes
+            .map(|receive_bytes| SocketBuffers { receive_bytes, send_bytes: 212_992 }),
+        ..Environment::default()
+    };
+    let (wide, narrow) = (granting(Some(4_194_304)), granting(Some(212_992)));
+    let notes = different_machines(&wide, &narrow);
+    let note = "4194304 bytes for receiving, 212992 for sending, and 212992 bytes for receiving";
+    assert!(notes.len() == 1 && notes[0].contains(note), "{notes:?}");
+    for same_or_unknown in [&wide, &granting(None)] {
+        assert_eq!(different_machines(&wide, same_or_unknown), Vec::<String>::new());
+    }
 }
 
 #[test]

@@ -216,6 +216,7 @@ fn machines(chapters: &[Chapter<'_>]) -> Markup {
 fn machine(environment: &Environment) -> Markup {
     let or_unknown =
         |text: &str| if text.is_empty() { "not recorded".to_owned() } else { text.to_owned() };
+    let buffers = environment.socket_buffers.map(|bytes| bytes.to_string()).unwrap_or_default();
     let built = if environment.optimised { "with optimisation" } else { "without optimisation" };
     html! {
         dl {
@@ -225,6 +226,7 @@ fn machine(environment: &Environment) -> Markup {
             dt { "Kernel" } dd { (or_unknown(&environment.kernel)) }
             dt { "Processor" } dd { (or_unknown(&environment.processor)) }
             dt { "Memory" } dd { (Unit::Bytes.write(environment.memory_bytes as f64)) }
+            dt { "Largest socket buffers" } dd { (or_unknown(&buffers)) }
             dt { "Load when it began" } dd { (digits(environment.load)) }
             dt { "Rights" } dd { (or_unknown(&environment.privilege)) }
             dt { "Seed" } dd { (environment.seed) }

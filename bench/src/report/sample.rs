@@ -7,7 +7,7 @@ use rand_core::{RngCore, SeedableRng};
 use super::{Extent, LinkInfo, ScenarioInfo};
 use crate::record::{
     Cell, Environment, FlowResult, Ideal, InFlight, Measurement, Outcome, Percentiles, ProcessUse,
-    Record, WireCount,
+    Record, SocketBuffers, WireCount,
 };
 use crate::scenario::flow::{Flow, Pattern};
 use crate::scenario::wire::{Loss, Network};
@@ -300,6 +300,7 @@ pub(crate) fn environment() -> Environment {
         kernel: "Linux 6.18.0".into(),
         processor: "Some processor, 2 cores".into(),
         memory_bytes: 8_000_000_000,
+        socket_buffers: Some(SocketBuffers { receive_bytes: 4_194_304, send_bytes: 212_992 }),
         load: 0.31,
         optimised: true,
         privilege: "user namespace".into(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! On what was it measured?
 //!
-//! Five lines of `/proc` are all that is asked; the crates that know more of a machine want a newer compiler.
+//! A few lines of `/proc` are all that is asked; the crates that know more of a machine want a newer compiler.
 
 use std::fs::{read, read_to_string};
 use std::hash::Hasher;
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use nix::unistd::Uid;
 
-use crate::record::Environment;
+use crate::record::{Environment, SocketBuffers};
 
 /// The machine as it is now; `zenoh` is zenoh's version, `command` what was typed, `seed` that of the whole run.
 pub fn environment(zenoh: &str, command: &str, seed: u64) -> Environment {
@@ -20,6 +20,7 @@ pub fn environment(zenoh: &str, command: &str, seed: u64) -> Environment {
         kernel: kernel(),
         processor: processor(),
         memory_bytes: memory_bytes(),
+        socket_buffers: socket_buffers(),
         load: load(),
         optimised: !cfg!(debug_assertions),
         privilege: privilege().to_owned(),
@@ -60,6 +61,12 @@ fn memory_bytes() -> u64 {
     let kib =
         field(&info, "MemTotal").and_then(|total| total.split_whitespace().next()?.parse().ok());
     kib.map_or(0, |kib: u64| kib * 1024)
+}
+
+/// Those of the initial network namespace; older kernels tell them nowhere else, so ask before entering another.
+fn socket_buffers() -> Option<SocketBuffers> {
+    let bytes = |name: &str| proc(&format!("sys/net/core/{name}")).trim().parse().ok();
+    Some(SocketBuffers { receive_bytes: bytes("rmem_max")?, send_bytes: bytes("wmem_max")? })
 }
 
 fn load() -> f64 {
