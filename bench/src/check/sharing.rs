@@ -7,27 +7,24 @@
 
 use super::evidence::Evidence;
 use super::{Tally, ARQ};
-use crate::record::Measurement;
+use crate::record::FlowResult;
 use crate::scenario::flow::Flow;
-use crate::summary::sharing::{self, jain_index};
+use crate::summary::sharing::{bytes_together, contenders, jain_index, share_beside_rivals};
 use crate::summary::{Spread, Summary};
 
 /// T9
 pub(super) fn fair(evidence: &Evidence<'_>) -> Tally {
     let mut tally = Tally::default();
-    if let Some(shares) = shares(evidence, &mut tally, "fairness-cubic", is_beside_cubic) {
-        let of_ours = |share: &[f64; 2]| share[0] / (share[0] + share[1]);
-        if let Some(median) = median(shares.iter().map(of_ours)) {
-            tally.at_least("share of the bottleneck beside cubic", median, 0.25);
-            tally.at_most("share of the bottleneck beside cubic", median, 0.75);
-        }
+    let beside_cubic =
+        median(evidence, &mut tally, "fairness-cubic", is_beside_cubic, share_beside_rivals);
+    if let Some(share) = beside_cubic {
+        tally.at_least("share of the bottleneck beside cubic", share, 0.25);
+        tally.at_most("share of the bottleneck beside cubic", share, 0.75);
     }
-    if let Some(shares) = shares(evidence, &mut tally, "fairness", is_among_equals) {
-        // Where nothing arrived nothing was shared.
-        let jain = |share: &[f64; 2]| jain_index(share).unwrap_or(0.0);
-        if let Some(median) = median(shares.iter().map(jain)) {
-            tally.at_least("Jain's index of two of ours", median, 0.95);
-        }
+    // Where nothing arrived nothing was shared.
+    let jain: Of = |flows| Some(jain_index(&bytes_together(flows)?).unwrap_or(0.0));
+    if let Some(index) = median(evidence, &mut tally, "fairness", is_among_equals, jain) {
+        tally.at_least("Jain's index of two of ours", index, 0.95);
     }
     tally
 }
@@ -44,26 +41,21 @@ fn is_among_equals(cell: &Summary) -> bool {
     cell.flows.len() == 2 && cell.flows.iter().all(|flow| apart(&flow.flow)) || cell.repeats == 0
 }
 
-/// The bytes of both flows in each run of the scenario's cell.
-fn shares(
+/// A figure of the flows that compete in a run.
+type Of = fn(&[&FlowResult]) -> Option<f64>;
+
+/// The median of a figure over the runs of the scenario's cell.
+fn median(
     evidence: &Evidence<'_>,
     tally: &mut Tally,
     scenario: &str,
     is_it: fn(&Summary) -> bool,
-) -> Option<Vec<[f64; 2]>> {
+    of: Of,
+) -> Option<f64> {
     let cell = evidence.ours(tally, scenario, ARQ, "two sessions", is_it)?;
-    let shares: Option<Vec<_>> = evidence.runs(cell).map(bytes_together).collect();
-    if shares.is_none() {
+    let values: Option<Vec<_>> = evidence.runs(cell).map(|run| of(&contenders(run))).collect();
+    if values.is_none() {
         tally.is_missing(format!("{scenario}: two floods at the same time"));
     }
-    shares
-}
-
-/// What arrived of each flow while both were sending.
-fn bytes_together(measurement: &Measurement) -> Option<[f64; 2]> {
-    sharing::bytes_together(&sharing::contenders(measurement))?.try_into().ok()
-}
-
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    Some(Spread::of(values.collect())?.median())
+    Some(Spread::of(values?)?.median())
 }

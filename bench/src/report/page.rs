@@ -135,7 +135,7 @@ fn chapter(chapter: &Chapter<'_>, with_words: bool) -> Markup {
             @if !figures.is_empty() { h3 { "Figures" } }
             (self::figures(figures))
             (goals::table(grid))
-            (sharing::table(grid))
+            (sharing::tables(grid))
             h3 { "All figures" }
             (tables::results(grid))
             (published::table(grid))

@@ -292,6 +292,24 @@ fn floods_get_goodput_with_its_capacity_and_flows_that_compete_get_fairness() {
     // The second flow gets half as much in each second.
     assert_eq!(index.matches("<td>0.").count(), 2 * LINKS.len(), "{index}");
     assert!(!figures.iter().any(|name| name.contains("distribution")), "a flood has no latency");
+    assert!(!page.contains("Share beside a rival"), "equals are no rivals");
+}
+
+#[test]
+fn beside_a_rival_the_share_of_the_link_under_test_is_told() {
+    let flood = Pattern::Flood { seconds: 30.0 };
+    let flows = vec![("first", flood), ("rival", flood)];
+    let mut records = Sample { flows, rate_mbps: Some(100.0), ..small() }.records(1);
+    for record in &mut records {
+        if let Outcome::Measured(run) = &mut record.outcome {
+            run.flows[1].flow.link = Some("tcp-cubic".to_owned());
+        }
+    }
+    let page = Scratch::new("rival").report(&records);
+    let shares = page.split_once("<h3>Share beside a rival</h3>").unwrap().1;
+    let shares = shares.split_once("</table>").unwrap().0;
+    // The rival gets half as much in each second.
+    assert_eq!(shares.matches("<td>67 ").count(), 2 * LINKS.len(), "{shares}");
 }
 
 #[test]

@@ -50,6 +50,16 @@ pub(crate) fn jain_index(shares: &[f64]) -> Option<f64> {
     (shares.len() > 1 && squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
 }
 
+/// What flows of the link under test got of all that arrived beside those of rivals, 0 to 1. `None` without a rival, and
+/// where nothing arrived.
+pub(crate) fn share_beside_rivals(flows: &[&FlowResult]) -> Option<f64> {
+    let is_rival = |flow: &FlowResult| flow.flow.link.is_some();
+    let bytes = bytes_together(flows)?;
+    let tested = flows.iter().zip(&bytes).filter(|(flow, _)| !is_rival(flow));
+    let (tested, all) = (tested.map(|(_, bytes)| bytes).sum::<f64>(), bytes.iter().sum::<f64>());
+    (flows.iter().any(|flow| is_rival(flow)) && all > 0.0).then(|| tested / all)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +93,18 @@ mod tests {
         assert_eq!(jain_index(&[8.0, 0.0, 0.0, 0.0]), Some(0.25));
         assert_eq!(jain_index(&[8.0]), None);
         assert_eq!(jain_index(&[0.0, 0.0]), None);
+    }
+
+    #[test]
+    fn a_share_is_that_of_the_link_under_test_and_needs_a_rival() {
+        let (first, mut second) = (flood(0.0, 4.0, 100), flood(1.0, 2.0, 300));
+        assert_eq!(share_beside_rivals(&[&first, &second]), None);
+        second.flow.link = Some("tcp-cubic".to_owned());
+        assert_eq!(share_beside_rivals(&[&first, &second]), Some(0.25));
+        second.arrived_bytes.fill(0);
+        assert_eq!(share_beside_rivals(&[&first, &second]), Some(1.0));
+        let starved = flood(0.0, 4.0, 0);
+        assert_eq!(share_beside_rivals(&[&starved, &second]), None);
     }
 
     #[test]
