@@ -42,6 +42,8 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "chunk",
     "fairness",
     "fairness-cubic",
+    "beside-cubic",
+    "beside-bbr",
     "presets/highway-near",
     "presets/highway-edge",
     "presets/urban-crossing",
