@@ -65,6 +65,10 @@ pub struct Measurement {
     pub arq_retransmissions: Option<u64>,
     /// Bytes in flight over time at the publisher, where the link or the kernel tells.
     pub in_flight: Vec<InFlight>,
+    /// Of the time of this machine's processors, per cent for which they had work and waited for its hypervisor (steal
+    /// time, proc_stat(5)); `None` where the kernel did not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stolen_percent: Option<f64>,
     /// Of [`crate::many_links`] only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub many_links: Option<ManyLinks>,

@@ -12,6 +12,7 @@ use crate::many_links::{Plan, SCENARIO as MANY_LINKS};
 use crate::record::Record;
 use crate::results::{self, ResultSet};
 use crate::scenario::{self, Scenario};
+use crate::summary;
 
 /// `arq-bench check`
 #[derive(Debug, Args)]
@@ -80,6 +81,10 @@ impl CheckArgs {
         let mut verdicts = check::judge(&results, self.repeats());
         verdicts.retain(|verdict| self.decides(verdict.target));
         println!("{}", check::table(&verdicts));
+        let records = results.iter().flat_map(|(_, records)| records);
+        if let Some(stolen) = summary::stolen(records) {
+            eprintln!("note: {stolen}");
+        }
         let unmet = verdicts.iter().filter(|verdict| verdict.outcome != Outcome::Met);
         Ok(unmet.map(|verdict| verdict.target).collect())
     }

@@ -188,6 +188,9 @@ fn show(results: &ResultSet) {
     if is_anything_measured(results) {
         println!("{}\n", defeats::in_short(&summaries));
     }
+    if let Some(stolen) = summary::stolen(&results.records) {
+        println!("{stolen}\n");
+    }
     // Only one scenario runs TCP with and without selective acknowledgement.
     let rows = summary::retransmissions::rows(&summaries);
     rows.iter().filter(|row| row.without_sack.is_some()).for_each(|row| println!("{row}"));

@@ -17,6 +17,7 @@ mod kernel;
 mod plan;
 mod process;
 mod quiet;
+mod stolen;
 
 use std::path::Path;
 use std::time::Duration;
@@ -34,6 +35,7 @@ pub use error::{MeasureError, Who};
 use kernel::KernelSettings;
 use plan::Plan;
 use quiet::{faultless, wait_for_silence};
+use stolen::ProcessorTime;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug)]
@@ -135,11 +137,15 @@ fn run(
         subscriber: network.host(1).command(job.program),
         publisher: network.host(publisher_host).command(job.program),
     };
+    let mut began = None;
     let mut begin = || {
         wait_for_silence(network, job.network)?;
+        began = ProcessorTime::now();
         Ok(network.begin(job.network, job.seed)?)
     };
     let (spoken, heard) = conduct(commands, load, &mut begin, on_progress)?;
+    let stolen_percent =
+        began.zip(ProcessorTime::now()).map(|(before, after)| after.stolen_percent_since(before));
     let (forward, backward) = (network.counts(0, 1)?, network.counts(1, 0)?);
     Ok(Measurement {
         flows: flow_results(load, &spoken, &heard)?,
@@ -150,6 +156,7 @@ fn run(
         tcp_retransmissions: spoken.tcp_retransmissions,
         arq_retransmissions: spoken.arq_retransmissions,
         in_flight: spoken.in_flight,
+        stolen_percent,
         many_links: None,
     })
 }

@@ -134,6 +134,7 @@ impl Sample {
             tcp_retransmissions: link.0.starts_with("tcp").then_some(sent_again),
             arq_retransmissions: link.0.starts_with("arq").then_some(sent_again),
             in_flight: in_flight(random, link.0),
+            stolen_percent: Some(0.0),
             many_links: None,
         }
     }

@@ -139,6 +139,19 @@ fn an_emulator_that_was_late_is_told() {
 }
 
 #[test]
+fn processors_that_had_to_wait_are_told() {
+    const TOLD: &str = "let its processors wait";
+    let scratch = Scratch::new("stolen");
+    let mut records = small().records(1);
+    assert!(!scratch.report(&records).contains(TOLD));
+    for record in &mut records {
+        let Outcome::Measured(run) = &mut record.outcome else { panic!("it failed") };
+        run.stolen_percent = Some(12.0);
+    }
+    assert!(scratch.report(&records).contains(TOLD));
+}
+
+#[test]
 fn packets_are_told_beside_the_bytes_and_named_where_nobody_counted_them() {
     const UNMEASURED: &str = "Not measured in these scenarios: packets sent forward per message";
     let scratch = Scratch::new("packets");

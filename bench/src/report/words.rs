@@ -233,6 +233,8 @@ pub(crate) fn not_measured(grids: &[&Grid<'_>], slow_build: bool) -> Vec<String>
     notes.extend(too_few_messages(grids));
     notes.extend(held_up(grids));
     let runs = || grids.iter().flat_map(|grid| grid.all_runs().map(|(.., runs)| runs));
+    notes
+        .extend(summary::stolen(runs().flat_map(|runs| &runs.measured).map(|(record, _)| *record)));
     if runs().any(|runs| runs.measured.len() + runs.failed.len() < 5) {
         notes.push("Some cells have fewer than five counted repeats; their ranges are wider in truth than they look.".to_owned());
     }

@@ -25,7 +25,7 @@ const FLOW_COLUMNS: [&str; 18] = [
     "ideal_of_this_run_p50_ms",
     "ideal_of_this_run_p99_ms",
 ];
-const CELL_COLUMNS: [&str; 14] = [
+const CELL_COLUMNS: [&str; 15] = [
     "capacity_mbps",
     "forward_wire_bytes",
     "backward_wire_bytes",
@@ -41,6 +41,7 @@ const CELL_COLUMNS: [&str; 14] = [
     // Behind the others, so that whoever reads columns by their place finds them where they were.
     "forward_wire_packets",
     "backward_wire_packets",
+    "stolen_percent",
 ];
 
 /// The table in CSV: a row for each record and flow. A figure that is not there, because that rank was lost or nobody
@@ -128,7 +129,7 @@ fn flow_fields(result: &FlowResult) -> [String; 18] {
     ]
 }
 
-fn cell_fields(measurement: &Measurement, flow: &FlowResult) -> [String; 14] {
+fn cell_fields(measurement: &Measurement, flow: &FlowResult) -> [String; 15] {
     let (forward, backward) = (&measurement.forward, &measurement.backward);
     let [forward_packets, backward_packets] = packet_fields(measurement);
     [
@@ -146,6 +147,7 @@ fn cell_fields(measurement: &Measurement, flow: &FlowResult) -> [String; 14] {
         optional(measurement.arq_retransmissions),
         forward_packets,
         backward_packets,
+        optional(measurement.stolen_percent),
     ]
 }
 

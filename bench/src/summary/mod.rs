@@ -11,6 +11,7 @@ pub mod retransmissions;
 pub(crate) mod sharing;
 pub mod significance;
 mod spread;
+mod stolen;
 mod table;
 mod too_few;
 
@@ -29,6 +30,7 @@ pub(crate) use figure::least_messages;
 pub use figure::Figure;
 pub(crate) use figure::LATENCY_NOISE_MS;
 pub use spread::Spread;
+pub(crate) use stolen::stolen;
 pub use table::table;
 pub(crate) use too_few::too_few_messages;
 

@@ -57,7 +57,7 @@ fn repeats(link: &str, drop: &str, latencies_ms: &[f64]) -> Vec<Record> {
     (0..).zip(latencies_ms).map(|(repeat, ms)| run(link, drop, repeat, flat(*ms))).collect()
 }
 
-fn measured(record: &mut Record) -> &mut Measurement {
+pub(crate) fn measured(record: &mut Record) -> &mut Measurement {
     match &mut record.outcome {
         Outcome::Measured(measurement) => measurement,
         Outcome::Failed(reason) => panic!("{reason}"),
