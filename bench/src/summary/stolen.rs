@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! What is to be said of runs on a machine whose processors had to wait for its host?
 
-use super::Spread;
+use super::{is_void, Spread};
 use crate::record::{Outcome, Record};
 
 /// Below it, latencies of a millisecond do not show it.
@@ -10,8 +10,8 @@ const WORTH_TELLING_PERCENT: f64 = 1.0;
 /// How much of these runs a hypervisor took, in a sentence, where it is worth one.
 pub(crate) fn stolen<'a>(records: impl IntoIterator<Item = &'a Record>) -> Option<String> {
     let share = |record: &Record| match &record.outcome {
-        Outcome::Measured(run) => run.stolen_percent,
-        Outcome::Failed(_) => None,
+        Outcome::Measured(run) if !is_void(run) => run.stolen_percent,
+        _ => None,
     };
     let shares = Spread::of(records.into_iter().filter_map(share).collect())?;
     let (median, worst) = (shares.median(), shares.max());
@@ -47,5 +47,14 @@ mod tests {
         // As records without that figure are read.
         assert_eq!(said(&[None, None]), None);
         assert_eq!(said(&[]), None);
+    }
+
+    #[test]
+    fn a_void_run_tells_nothing_of_the_others() {
+        let mut void = run("arq", "0", 0, flat(1.0));
+        measured(&mut void).stolen_percent = Some(43.0);
+        assert!(stolen([&void]).is_some());
+        measured(&mut void).forward.emulator_overrun = 1;
+        assert_eq!(stolen([&void]), None);
     }
 }
