@@ -404,33 +404,62 @@ fn a_quarter_of_the_acknowledgements_may_be_lost() {
     assert!(goodput >= 90.0, "{goodput:.1} Mb/s");
 }
 
-/// All processes of the machine sleep for this long on the mean, two thirds of the time, over a path that loses 5 %.
-/// Returns the statistics of one that sends 5 MB/s for 10 s, and the latency that 99 % of its messages keep.
-fn starved(seed: u64, asleep: Duration, path: WireConfig) -> (arq_proto::Stats, Duration) {
-    let flow = Flow::reliable(5, 50_000, 500).every(20 * MS);
-    let path = WireConfig { loss: Loss::Random(0.05), ..path };
-    let scenario = arq_sim::Scenario::new(seed).wire(path).config(config(BBR));
-    let mut pair = arq_sim::Pair::new(&scenario.client_sends([flow.clone(), flow]));
-    pair.run_to_connected(SECOND).unwrap();
-    let mut rng = fastrand::Rng::with_seed(seed);
-    while !pair.all_delivered() {
-        assert!(pair.world.now() < 20 * SECOND, "seed {seed}, {asleep:?}: too slow");
-        pair.world.run_for(asleep.mul_f64(2.5 * rng.f64())).unwrap();
-        let time = asleep.mul_f64(2.0 * rng.f64());
-        pair.world.freeze(pair.client, time);
-        pair.world.freeze(pair.server, time);
+/// All processes of the machine sleep now and then, while one of them sends 5 MB/s.
+struct Starved {
+    path: WireConfig,
+    /// On the mean; at most twice as long.
+    awake: Duration,
+    asleep: Duration,
+    /// 100 kB each, every 20 ms.
+    publications: u64,
+}
+
+impl Starved {
+    /// Asleep two fifths of the time, over a path that loses 5 %, for ten seconds.
+    fn mostly(asleep: Duration, path: WireConfig) -> Self {
+        let path = WireConfig { loss: Loss::Random(0.05), ..path };
+        Self { path, awake: asleep * 5 / 4, asleep, publications: 500 }
     }
-    let lane = arq_sim::lane(5, arq_proto::Reliability::Reliable);
-    let mut latencies = pair.server_side().app.inbox(lane).latencies.clone();
-    latencies.sort();
-    (pair.client_side().connection().stats(), latencies[latencies.len() * 99 / 100])
+
+    /// Returns the statistics of the sender, and the latency that 99 % of its messages keep.
+    fn run(&self, seed: u64) -> (arq_proto::Stats, Duration) {
+        let flow = Flow::reliable(5, 50_000, self.publications).every(20 * MS);
+        let scenario = arq_sim::Scenario::new(seed).wire(self.path.clone()).config(config(BBR));
+        let mut pair = arq_sim::Pair::new(&scenario.client_sends([flow.clone(), flow]));
+        pair.run_to_connected(SECOND).unwrap();
+        let mut rng = fastrand::Rng::with_seed(seed);
+        while !pair.all_delivered() {
+            assert!(pair.world.now() < 20 * SECOND, "seed {seed}, {:?}: too slow", self.asleep);
+            pair.world.run_for(self.awake.mul_f64(2.0 * rng.f64())).unwrap();
+            let time = self.asleep.mul_f64(2.0 * rng.f64());
+            pair.world.freeze(pair.client, time);
+            pair.world.freeze(pair.server, time);
+        }
+        let lane = arq_sim::lane(5, arq_proto::Reliability::Reliable);
+        let mut latencies = pair.server_side().app.inbox(lane).latencies.clone();
+        latencies.sort();
+        (pair.client_side().connection().stats(), latencies[latencies.len() * 99 / 100])
+    }
+}
+
+// ARQ-CC-6
+#[test]
+fn a_peer_that_sleeps_at_first_does_not_end_start_up() {
+    let path = WireConfig { loss: Loss::Random(0.25), ..WireConfig::with_delay(10 * MS) };
+    let starved = Starved { path, awake: 20 * MS, asleep: 6 * MS, publications: 50 };
+    // One of these was 0.9 s late.
+    for seed in 0..48 {
+        let (_, p99) = starved.run(seed);
+        println!("seed {seed}: p99 {p99:?}");
+        assert!(p99 <= SECOND / 2, "seed {seed}: p99 {p99:?}");
+    }
 }
 
 // ARQ-CC-10
 #[test]
 fn a_host_that_sleeps_most_of_the_time_keeps_its_rate() {
     for (seed, asleep) in [(0, 20 * MS), (0, 40 * MS), (1, 20 * MS), (1, 40 * MS)] {
-        let (_, p99) = starved(seed, asleep, WireConfig::with_delay(10 * MS));
+        let (_, p99) = Starved::mostly(asleep, WireConfig::with_delay(10 * MS)).run(seed);
         println!("seed {seed}, {asleep:?} asleep: p99 {p99:?}");
         assert!(p99 <= SECOND, "seed {seed}, {asleep:?} asleep: p99 {p99:?}");
     }
@@ -440,10 +469,11 @@ fn a_host_that_sleeps_most_of_the_time_keeps_its_rate() {
 #[test]
 fn a_host_that_sleeps_most_of_the_time_does_not_overrate_the_path() {
     // The path goes on while the host sleeps: what it carries is little more than what is sent.
+    let path = Path { mbps: 60, queue: 1.0, ..PATH };
+    let starved = Starved::mostly(20 * MS, path.up());
     let mut all_lost: Vec<_> = (0..5)
         .map(|seed| {
-            let path = Path { mbps: 60, queue: 1.0, ..PATH };
-            let (stats, _) = starved(seed, 20 * MS, path.up());
+            let (stats, _) = starved.run(seed);
             let (sent, lost) = (stats.packets_sent, stats.packets_lost);
             println!("seed {seed}: {lost} of {sent} lost");
             lost as f64 / sent as f64

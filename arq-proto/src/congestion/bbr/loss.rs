@@ -72,6 +72,17 @@ struct Tally {
 impl Tally {
     const NONE: Self = Self { lost: 0.0, sent: 0.0, runs: 0.0 };
 
+    fn of(round: &Round) -> Self {
+        let (lost, sent) = (round.lost_packets as f64, round.sent_packets() as f64);
+        Self { lost, sent, ..Self::NONE }
+    }
+
+    fn take(&mut self, round: &Round) {
+        let round = Self::of(round);
+        self.lost += round.lost;
+        self.sent += round.sent;
+    }
+
     fn share(self) -> f64 {
         self.lost / self.sent.max(1.0)
     }
@@ -108,6 +119,8 @@ pub(super) struct LossModel {
     /// Packets of rounds without a queue, and of rounds with one.
     clear: Tally,
     queued: Tally,
+    /// Packets of all rounds without a queue, whatever lay between them; older ones fade.
+    all_clear: Tally,
     shares: VecDeque<f64>,
     median: f64,
     /// From which packet on which pace was used.
@@ -128,6 +141,7 @@ impl LossModel {
         Self {
             clear: Tally::NONE,
             queued: Tally::NONE,
+            all_clear: Tally::NONE,
             shares: VecDeque::new(),
             median: 0.0,
             marks: VecDeque::new(),
@@ -186,10 +200,11 @@ impl LossModel {
             self.clear = Tally::default();
             &mut self.queued
         } else {
+            self.all_clear.take(round);
+            self.all_clear.fade();
             &mut self.clear
         };
-        tally.lost += round.lost_packets as f64;
-        tally.sent += round.sent_packets() as f64;
+        tally.take(round);
         if tally.sent < WINDOW_PACKETS {
             return;
         }
@@ -261,6 +276,18 @@ impl LossModel {
     pub(super) fn is_excessive(&self, round: &Round) -> bool {
         let (lost, sent) = (round.lost_packets, round.sent_packets());
         lost >= MIN_EXCESS_PACKETS && exceeds(lost, sent, self.base(), CHANCE)
+    }
+
+    /// Whether a round of start-up that had a queue has surely lost more than those without one: a radio loses from the
+    /// first packet on, and a peer that slept looks like a queue.
+    pub(super) fn is_excessive_in_start_up(&self, round: &Round) -> bool {
+        let (lost, sent) = (round.lost_packets, round.sent_packets());
+        if self.all_clear.sent < MIN_HELD_BACK {
+            return self.is_beyond_chance(lost, sent);
+        }
+        let allowed = self.cap * self.all_clear.sent;
+        let mediums = Tally { lost: self.all_clear.lost.min(allowed), ..self.all_clear };
+        lost >= MIN_EXCESS_PACKETS && Tally::of(round).exceeds(mediums, CERTAIN)
     }
 
     /// Whether a round lost more than is ever excused, and not by chance.

@@ -388,7 +388,7 @@ impl Bbr {
             stalled >= STALLED_ROUNDS || stalled > 0 && bloated || self.bursts.show_queue();
         // As long as the trains of a thin stream have not shown any rate, there is none to fall back to.
         // And loss alone ends nothing: a radio loses from the first packet on.
-        let is_over = is_pipe_full || queue && self.loss.is_excessive(round);
+        let is_over = is_pipe_full || queue && self.loss.is_excessive_in_start_up(round);
         if is_over && self.rate.get().is_some() {
             Phase::Drain { rounds: 0 }
         } else {

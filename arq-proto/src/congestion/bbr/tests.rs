@@ -306,6 +306,31 @@ fn the_base_is_the_median_without_queue_and_more_is_excessive() {
 
 // ARQ-CC-6
 #[test]
+fn start_up_ends_by_loss_only_where_rounds_without_a_queue_have_surely_lost_less() {
+    for (clear, with_queue, ends) in [
+        // As if the medium lost what is ever excused, while no round was without a queue.
+        (None, 40, false),
+        (None, 60, true),
+        // Three standard errors beyond what those rounds lost, and 2 %.
+        (Some(25), 40, false),
+        (Some(25), 60, true),
+        (Some(0), 4, false),
+        (Some(0), 10, false),
+        (Some(0), 14, true),
+    ] {
+        let mut model = LossModel::new();
+        // Queues between them are of no importance here.
+        for round in clear.into_iter().flat_map(|lost| rounds(40, lost * 40 / 100, 2)) {
+            model.on_round(&round, false);
+            model.on_round(&round, true);
+        }
+        let round = rounds(100, with_queue, 1)[0];
+        assert_eq!(model.is_excessive_in_start_up(&round), ends, "{clear:?}, {with_queue}");
+    }
+}
+
+// ARQ-CC-6
+#[test]
 fn with_a_queue_less_loss_disproves_the_base_and_more_says_nothing() {
     let mut model = LossModel::new();
     rounds(100, 30, 9).iter().for_each(|round| model.on_round(round, false));
