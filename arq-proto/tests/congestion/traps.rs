@@ -183,6 +183,23 @@ fn a_longer_path_that_loses_more_is_no_queue() {
 
 // ARQ-CC-6
 #[test]
+fn a_path_that_becomes_ten_times_faster_is_used_within_seconds() {
+    for (before, round_trip, loss, second) in [
+        (10, 20 * MS, 0.1, 3),
+        (10, 60 * MS, 0.0, 4),
+        (10, 60 * MS, 0.1, 5),
+        (2, 100 * MS, 0.05, 10),
+    ] {
+        let after = Path { round_trip, loss, ..PATH };
+        let goodput = over_a_change(Path { mbps: before, ..after }, after, second);
+        println!("{before} to {} Mb/s, {round_trip:?}, {loss} lost: {goodput:.0?}", after.mbps);
+        let last = *goodput.last().unwrap();
+        assert!(last >= 0.75 * after.capacity(), "{round_trip:?}, {loss} lost: {goodput:.0?} Mb/s");
+    }
+}
+
+// ARQ-CC-6
+#[test]
 fn to_see_the_least_round_trip_anew_costs_no_rate() {
     // Of a path that has become longer it must be measured, and a hundred milliseconds are many round trips.
     let before = Path { mbps: 500, round_trip: MS, queue: 4.0, ..PATH };

@@ -69,6 +69,8 @@ const DRAIN_ROUNDS: u8 = 6;
 const CRUISE_ROUNDS: u8 = 6;
 /// More rounds of cruising, by chance: fewer than this.
 const CRUISE_JITTER: u64 = 5;
+/// A probe that finds so much more is followed by another after one round: the path has become faster.
+const FOUND_MORE: f64 = 1.15;
 /// Rounds of short paths are too short to show what a probe did.
 const MIN_CRUISE: Duration = Duration::from_millis(60);
 /// Rounds without probing after a queue that lost too much.
@@ -116,6 +118,8 @@ pub(super) struct Bbr {
     /// The rate before the last reduction, for when it proves unfounded: one that a single round led to, not one
     /// that many packets did.
     before_reduction: Option<Rate>,
+    /// The rate before the last probe.
+    before_probe: Option<Rate>,
     /// The last acknowledgement of more than a ping.
     busy_at: Option<Instant>,
     /// The peer does not answer: the least window, but the estimate is kept.
@@ -145,6 +149,7 @@ impl Bbr {
             slowdown: Slowdown::default(),
             longer: Longer::default(),
             before_reduction: None,
+            before_probe: None,
             busy_at: None,
             silent: false,
         }
@@ -262,6 +267,11 @@ impl Bbr {
         queue: bool,
         decided_by_path: bool,
     ) -> Option<Phase> {
+        if queue {
+            self.cruise_rounds = self.cruise_rounds.max(CRUISE_ROUNDS);
+        } else if matches!(self.phase, Phase::ProbeDown { rounds: 0 }) && self.has_found_more() {
+            self.cruise_rounds = 1;
+        }
         Some(match self.phase {
             Phase::Startup { best, stalled } => {
                 self.start_up(round, queue, decided_by_path, best, stalled)
@@ -416,11 +426,20 @@ impl Bbr {
         if self.loss.judge_probe() {
             return None;
         }
+        self.before_probe = Some(self.known_rate());
         // Flows that always probe at the same time never learn of each other. Their packet numbers
         // differ, and that is all the chance that it takes.
         let jitter = self.rounds.next_number().0 % CRUISE_JITTER;
         self.cruise_rounds = CRUISE_ROUNDS + jitter as u8;
         Some(Phase::ProbeUp)
+    }
+
+    /// Whether the path has carried what the last probe sent in addition, and so may carry much more. Who had to send less
+    /// a while ago knows better.
+    fn has_found_more(&self) -> bool {
+        let found = self.known_rate();
+        let more = self.before_probe.is_some_and(|before| found >= before.mul_f64(FOUND_MORE));
+        more && !self.reductions.are_recent(self.round)
     }
 
     /// Loss by congestion.

@@ -22,6 +22,8 @@ use crate::units::Rate;
 const ANSWERED_AFTER: u64 = 2;
 /// A later one has nothing to do with those before it.
 const ROW_ROUNDS: u64 = 24;
+/// For so many rounds after a reduction the rate is near what the path carries.
+const RECENT_ROUNDS: u64 = 40;
 /// Fewer packets do not tell whether it helped.
 const MIN_PACKETS: u64 = 30;
 /// Reductions in a row that did not help.
@@ -70,6 +72,11 @@ impl Reductions {
             self.lost += round.lost_packets;
         }
         answered
+    }
+
+    /// Whether the rate was reduced not long before round `number`, for whatever reason.
+    pub(super) fn are_recent(&self, number: u64) -> bool {
+        self.last.is_some_and(|last| number <= last + RECENT_ROUNDS)
     }
 
     /// The rate is about to be reduced in round `number`, from `rate`. If those before did not help, it should not be.
