@@ -77,7 +77,7 @@ impl Tally {
         Self { lost, sent, ..Self::NONE }
     }
 
-    fn take(&mut self, round: &Round) {
+    fn count(&mut self, round: &Round) {
         let round = Self::of(round);
         self.lost += round.lost;
         self.sent += round.sent;
@@ -200,11 +200,11 @@ impl LossModel {
             self.clear = Tally::default();
             &mut self.queued
         } else {
-            self.all_clear.take(round);
+            self.all_clear.count(round);
             self.all_clear.fade();
             &mut self.clear
         };
-        tally.take(round);
+        tally.count(round);
         if tally.sent < WINDOW_PACKETS {
             return;
         }
