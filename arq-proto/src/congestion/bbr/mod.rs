@@ -22,6 +22,7 @@ mod longer;
 mod loss;
 mod path;
 mod phase;
+mod probing;
 mod reduction;
 mod rounds;
 mod slowdown;
@@ -33,6 +34,7 @@ use longer::Longer;
 use loss::{LossModel, TOLERANCE};
 use path::{MaxRate, MinRtt};
 use phase::Phase;
+use probing::Probing;
 use reduction::Reductions;
 use rounds::{Round, Rounds};
 use slowdown::Slowdown;
@@ -65,14 +67,6 @@ const STALLED_ROUNDS: u8 = 3;
 const MAX_COMPENSATED: f64 = 0.25;
 /// Rounds of draining at most, after start-up or a probe.
 const DRAIN_ROUNDS: u8 = 6;
-/// Rounds of cruising at least, before a probe.
-const CRUISE_ROUNDS: u8 = 6;
-/// More rounds of cruising, by chance: fewer than this.
-const CRUISE_JITTER: u64 = 5;
-/// A probe that finds so much more is followed by another after one round: the path has become faster.
-const FOUND_MORE: f64 = 1.15;
-/// Rounds of short paths are too short to show what a probe did.
-const MIN_CRUISE: Duration = Duration::from_millis(60);
 /// Rounds without probing after a queue that lost too much.
 const HOLD_AFTER_QUEUE: u64 = 8;
 /// Rounds without probing where loss grew with the rate.
@@ -107,8 +101,7 @@ pub(super) struct Bbr {
     /// No probing before this round.
     hold_until: u64,
     reductions: Reductions,
-    /// Rounds of this cruise.
-    cruise_rounds: u8,
+    probing: Probing,
     /// What keeps the rate while others fill the queue, in bytes.
     queue_window: u64,
     /// The last round that had a queue and lost more than the medium does.
@@ -118,8 +111,6 @@ pub(super) struct Bbr {
     /// The rate before the last reduction, for when it proves unfounded: one that a single round led to, not one
     /// that many packets did.
     before_reduction: Option<Rate>,
-    /// The rate before the last probe.
-    before_probe: Option<Rate>,
     /// The last acknowledgement of more than a ping.
     busy_at: Option<Instant>,
     /// The peer does not answer: the least window, but the estimate is kept.
@@ -143,13 +134,12 @@ impl Bbr {
             bursts: Bursts::default(),
             hold_until: 0,
             reductions: Reductions::default(),
-            cruise_rounds: CRUISE_ROUNDS,
+            probing: Probing::new(),
             queue_window: 0,
             overfull_in: None,
             slowdown: Slowdown::default(),
             longer: Longer::default(),
             before_reduction: None,
-            before_probe: None,
             busy_at: None,
             silent: false,
         }
@@ -268,9 +258,12 @@ impl Bbr {
         decided_by_path: bool,
     ) -> Option<Phase> {
         if queue {
-            self.cruise_rounds = self.cruise_rounds.max(CRUISE_ROUNDS);
-        } else if matches!(self.phase, Phase::ProbeDown { rounds: 0 }) && self.has_found_more() {
-            self.cruise_rounds = 1;
+            self.probing.on_queue();
+        } else if matches!(self.phase, Phase::ProbeDown { rounds: 0 })
+            // Who had to send less a while ago knows how much there is.
+            && !self.reductions.are_recent(self.round)
+        {
+            self.probing.on_result(self.known_rate());
         }
         Some(match self.phase {
             Phase::Startup { best, stalled } => {
@@ -416,30 +409,15 @@ impl Bbr {
     ) -> Option<Phase> {
         let rounds = rounds.saturating_add(1);
         let cruise = Phase::Cruise { since, rounds, queue };
-        let early = now.saturating_duration_since(since) < MIN_CRUISE;
-        if rounds < self.cruise_rounds || early {
-            return Some(cruise);
-        }
-        if self.hold_until >= self.round || self.is_at_limit() {
+        let is_due = self.probing.is_due(rounds, now.saturating_duration_since(since));
+        if !is_due || self.hold_until >= self.round || self.is_at_limit() {
             return Some(cruise);
         }
         if self.loss.judge_probe() {
             return None;
         }
-        self.before_probe = Some(self.known_rate());
-        // Flows that always probe at the same time never learn of each other. Their packet numbers
-        // differ, and that is all the chance that it takes.
-        let jitter = self.rounds.next_number().0 % CRUISE_JITTER;
-        self.cruise_rounds = CRUISE_ROUNDS + jitter as u8;
+        self.probing.begin(self.known_rate(), self.rounds.next_number());
         Some(Phase::ProbeUp)
-    }
-
-    /// Whether the path has carried what the last probe sent in addition, and so may carry much more. Who had to send less
-    /// a while ago knows better.
-    fn has_found_more(&self) -> bool {
-        let found = self.known_rate();
-        let more = self.before_probe.is_some_and(|before| found >= before.mul_f64(FOUND_MORE));
-        more && !self.reductions.are_recent(self.round)
     }
 
     /// Loss by congestion.
