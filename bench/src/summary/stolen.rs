@@ -49,8 +49,10 @@ fn in_some_runs(mut runs: Vec<(f64, &Record)>) -> String {
 /// Which run, and how much it waited.
 fn in_words(share: f64, record: &Record) -> String {
     let Record { scenario, cell, repeat, .. } = record;
-    let setting = setting_in_words(&cell.setting);
-    format!("{scenario}, {setting}, {}, repeat {repeat}: {share:.1} %", cell.link)
+    // A scenario that varies nothing has no words for its setting.
+    let which = [scenario.clone(), setting_in_words(&cell.setting), cell.link.clone()];
+    let which = which.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ");
+    format!("{which}, repeat {repeat}: {share:.1} %")
 }
 
 #[cfg(test)]
@@ -89,6 +91,18 @@ mod tests {
         assert!(told.ends_with(", arq, repeat 2: 2.6 %."), "{told}");
         let shares: Vec<_> = (0..20).map(|run| Some(if run < 7 { 1.5 } else { 0.0 })).collect();
         assert!(said(&shares).unwrap().ends_with("repeat 4: 1.5 %; and 2 more."));
+    }
+
+    #[test]
+    fn a_scenario_that_varies_nothing_is_named_without_a_setting() {
+        let mut quiet = run("arq", "0", 0, flat(1.0));
+        measured(&mut quiet).stolen_percent = Some(0.0);
+        let mut alone = run("arq", "0", 1, flat(1.0));
+        measured(&mut alone).stolen_percent = Some(43.0);
+        alone.cell.setting.clear();
+        let named = format!(": {}, arq, repeat 1: 43.0 %.", alone.scenario);
+        let told = stolen([&quiet, &quiet, &alone]).unwrap();
+        assert!(told.ends_with(&named), "{told}");
     }
 
     #[test]
