@@ -19,4 +19,5 @@ mod peers;
 mod pressure;
 mod reordering;
 mod schemes;
+mod standing;
 mod timing;
