@@ -49,7 +49,7 @@ use crate::{
 use close::Closing;
 pub(crate) use handshake::Accepted;
 use handshake::{CookieEcho, Hello};
-use path::PathProbe;
+use path::{Doubts, Left, PathProbe};
 pub use receive::Datagram;
 pub use transmit::{Transmit, ONE_CHUNK_OVERHEAD_BYTES};
 
@@ -85,6 +85,14 @@ pub struct Connection {
     local_ip: Option<IpAddr>,
     path_probe: Option<PathProbe>,
     path_response: Option<(SocketAddr, u64)>,
+    doubts: Doubts,
+    left: Option<Left>,
+    /// When the peer last asked whether we are at the address that it sees, and its token.
+    asked_by_peer: Option<(Instant, u64)>,
+    /// When it last asked about two addresses.
+    restless_at: Option<Instant>,
+    /// The next silence of the peer after which it hears from us then.
+    restless_wait: Duration,
     local_cid: ConnectionId,
     remote_cid: ConnectionId,
     /// The longest datagram that the path carries.
@@ -158,6 +166,11 @@ impl Connection {
             local_ip: None,
             path_probe: None,
             path_response: None,
+            doubts: Doubts::default(),
+            left: None,
+            asked_by_peer: None,
+            restless_at: None,
+            restless_wait: Duration::ZERO,
             local_cid,
             remote_cid: ConnectionId(0),
             peer_app_params: Bytes::new(),

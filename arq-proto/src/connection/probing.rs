@@ -46,7 +46,8 @@ impl Connection {
     ) -> Option<Transmit> {
         // A client that still sends its cookie has not been heard; while nobody answers, all that is
         // lost would be taken for too long.
-        if self.cookie().is_some() || self.recovery.time_outs() > 0 {
+        let lost = self.recovery.time_outs() > 0 || !self.recovery.is_on_path();
+        if self.cookie().is_some() || lost {
             return None;
         }
         let busy = self.recovery.in_flight_bytes() > 0;

@@ -119,6 +119,7 @@ impl Connection {
         let mut frames = Reader::new(packet);
         let header = DataHeader::decode(&mut frames)?;
         if self.acks.classify(number) == Arrival::Duplicate {
+            self.note_repeated(now, from, number);
             return Err(DecodeError::Invalid("data.number"));
         }
         self.counters.packets_received += 1;
@@ -202,8 +203,8 @@ impl Connection {
             Frame::Close { reason } => self.on_close(now, reason),
             Frame::MaxData { bytes } => self.send_credit.raise(bytes),
             Frame::MaxLaneData { lane, bytes } => self.send_lanes[lane].set_credit(bytes),
-            Frame::PathChallenge(token) => self.on_path_challenge(from, token),
-            Frame::PathResponse(token) => self.on_path_response(from, token),
+            Frame::PathChallenge(token) => self.on_path_challenge(now, from, token),
+            Frame::PathResponse(token) => self.on_path_response(now, from, token),
             Frame::Forget { lane, below } => {
                 if self.recv_lanes[lane].on_forget(now, below) {
                     self.events.push_back(Event::Readable(lane));

@@ -30,10 +30,7 @@ impl Connection {
             TimerKind::Pacing => {}
             TimerKind::Expiry => self.expire(now),
             TimerKind::Hold => self.on_hold_timer(now),
-            TimerKind::KeepAlive => {
-                self.pinged_at = now;
-                self.ping_due = true;
-            }
+            TimerKind::KeepAlive => self.on_keep_alive_timer(now),
             TimerKind::Idle => self.on_idle_timer(now),
             TimerKind::Path => self.on_path_timer(now),
             TimerKind::PathMtu => self.on_mtu_timer(now),
@@ -122,12 +119,7 @@ impl Connection {
         let hold = self.recv_lanes.iter().filter_map(RecvLane::hold_deadline).min();
         self.timers.set(TimerKind::Hold, hold);
         self.timers.set(TimerKind::Idle, Some(self.idle_deadline()));
-        // Probes of what is in flight ask as well.
-        let quiet = self.recovery.in_flight_bytes() == 0 && !self.ping_due;
-        let asked = self.heard_at.max(self.pinged_at);
-        self.timers.set(
-            TimerKind::KeepAlive,
-            quiet.then(|| asked + self.config.keep_alive).map(|at| at.max(now)),
-        );
+        let keep_alive = self.keep_alive_deadline().map(|at| at.max(now));
+        self.timers.set(TimerKind::KeepAlive, keep_alive);
     }
 }

@@ -7,7 +7,7 @@
 
 use std::{net::SocketAddr, time::Instant};
 
-use super::{Connection, State};
+use super::{path::Candidate, Connection, State};
 use crate::{
     error::ConnectionError,
     recovery::Departure,
@@ -80,7 +80,13 @@ impl Draft {
 
     /// Fills the packet with PADDING, which is zeros.
     pub(super) fn pad(&self, out: &mut Vec<u8>) {
-        out.resize(self.end.max(out.len()), 0);
+        self.pad_to(out, usize::MAX);
+    }
+
+    /// Fills the packet up to so many bytes, as far as they fit.
+    fn pad_to(&self, out: &mut Vec<u8>, bytes: usize) {
+        let end = self.start.saturating_add(bytes).min(self.end);
+        out.resize(end.max(out.len()), 0);
     }
 }
 
@@ -104,6 +110,7 @@ impl Connection {
             State::Open { .. } | State::Flushing { .. } => self
                 .transmit_path(now, out)
                 .or_else(|| self.transmit_mtu_probe(now, out))
+                .or_else(|| self.transmit_to_candidate(now, out))
                 .or_else(|| self.transmit_data(now, out, max_segments))
                 .or_else(|| self.transmit_small_packet(now, out)),
             State::Closing(_) => self.transmit_close(now, out),
@@ -113,6 +120,7 @@ impl Connection {
             let datagrams = transmit.size.div_ceil(transmit.segment_size) as u64;
             self.counters.packets_sent += datagrams;
             self.counters.bytes_sent += transmit.size as u64;
+            self.count_allowance(transmit);
         }
         self.rearm(now);
         transmit
@@ -120,7 +128,18 @@ impl Connection {
 
     pub(super) fn single(&self, start: usize, end: usize) -> Transmit {
         let size = end - start;
-        Transmit { destination: self.remote, size, segment_size: size }
+        Transmit { destination: self.destination_of(size), size, segment_size: size }
+    }
+
+    /// One packet to where the peer seems to be now, as long as may be sent there. A longer one may be too long
+    /// for the path.
+    fn transmit_to_candidate(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
+        let Candidate { address: destination, allowance } = self.candidate()?;
+        let limit = self.path_mtu.size().min(BASE_MTU).into();
+        let size = self.write_packet(now, out, allowance.min(limit) as usize, true)?;
+        self.announce_writable(now);
+        self.finish_if_flushed(now);
+        Some(Transmit { destination, size, segment_size: size })
     }
 
     fn transmit_data(
@@ -130,9 +149,11 @@ impl Connection {
         max_segments: usize,
     ) -> Option<Transmit> {
         let start = out.len();
-        let segment_size = self.write_packet(now, out, self.path_mtu.size().into())?;
+        // Where the peer no longer is they would only fill the window.
+        let chunks = self.recovery.is_on_path();
+        let segment_size = self.write_packet(now, out, self.path_mtu.size().into(), chunks)?;
         for _ in 1..max_segments.max(1) {
-            match self.write_packet(now, out, segment_size) {
+            match self.write_packet(now, out, segment_size, chunks) {
                 Some(size) if size == segment_size => {}
                 // A shorter one ends the batch.
                 Some(_) | None => break,
@@ -143,9 +164,15 @@ impl Connection {
         Some(Transmit { destination: self.remote, size: out.len() - start, segment_size })
     }
 
-    /// Appends one packet of at most `limit` bytes; returns its size.
-    fn write_packet(&mut self, now: Instant, out: &mut Vec<u8>, limit: usize) -> Option<usize> {
-        let may_send_chunks = self.may_send_chunks(now);
+    /// Appends one packet of at most `limit` bytes, with `chunks` if any may be sent; returns its size.
+    fn write_packet(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+        limit: usize,
+        chunks: bool,
+    ) -> Option<usize> {
+        let may_send_chunks = chunks && self.may_send_chunks(now);
         let urgent = self.acks.is_due() || self.recovery.probe_due || self.has_control();
         if !urgent && !may_send_chunks {
             return None;
@@ -162,6 +189,9 @@ impl Connection {
         }
         if self.recovery.probe_due && !draft.in_flight && draft.room(out) > 0 {
             draft.put(out, &Frame::Ping, None);
+        }
+        if draft.in_flight && !has_symbols {
+            draft.pad_to(out, self.least_ping_bytes());
         }
         if draft.frames == out.len() {
             out.truncate(draft.start);
@@ -328,27 +358,6 @@ impl Connection {
         }
         protection::seal(number, out, start);
         bytes
-    }
-
-    /// A question or answer about an address, in a packet of its own.
-    fn transmit_path(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
-        // The cookie would make the packet larger than what it answers, and a client that has not
-        // been answered yet has no path to leave.
-        if self.cookie().is_some() {
-            return None;
-        }
-        let (destination, frame) = if let Some((to, token)) = self.path_response.take() {
-            (to, Frame::PathResponse(token))
-        } else {
-            let (to, token) = self.take_path_challenge()?;
-            (to, Frame::PathChallenge(token))
-        };
-        let mut draft = self.start_packet(now, out, BASE_MTU.into())?;
-        draft.put(out, &frame, None);
-        // Its loss says nothing about the path in use, and it has a timer of its own.
-        draft.in_flight = false;
-        let size = self.finish_packet(now, out, draft);
-        Some(Transmit { destination, size, segment_size: size })
     }
 
     fn transmit_close(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {

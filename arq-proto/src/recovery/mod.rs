@@ -40,6 +40,8 @@ use crate::{
 
 /// A reset that answers a packet further back than this is out of date.
 const RESET_MEMORY_PACKETS: u64 = 1 << 16;
+/// No packet has this number.
+const OFF_PATH: PacketNumber = PacketNumber(u64::MAX);
 /// Flights at a time whose ends have a time-out of their own.
 const MAX_TAILS: usize = 32;
 
@@ -74,7 +76,7 @@ pub(crate) struct Recovery {
     max_rate: Option<Rate>,
     largest_acked: Option<PacketNumber>,
     /// Packets before this one went over an earlier path: they are repaired like all others, but what becomes of
-    /// them says nothing about this path.
+    /// them says nothing about this path. [`OFF_PATH`] while it is not known which one the peer is on.
     path_from: PacketNumber,
     loss_deadline: Option<Instant>,
     /// When the peer was last asked: the newest packet in flight left, or a time-out decided to ask again.
@@ -154,6 +156,11 @@ impl Recovery {
 
     pub(crate) fn in_flight_bytes(&self) -> u64 {
         self.ledger.in_flight_bytes()
+    }
+
+    /// Whether nothing in flight would be repaired.
+    pub(crate) fn only_asks(&self) -> bool {
+        self.ledger.only_asks()
     }
 
     /// Whether a packet with this truncated number was sent lately, as proof that a reset is not
@@ -461,6 +468,18 @@ impl Recovery {
         given_up
     }
 
+    /// The peer is heard again, but from elsewhere: what it should have answered by now counts as lost.
+    pub(crate) fn give_up_overdue(&mut self, now: Instant, out: &mut Outcome) {
+        let delay = self.repair_delay();
+        let is_overdue = |sent_at| sent_at + self.sleeps.asleep_since(sent_at) + delay <= now;
+        let in_flight = self.ledger.in_flight();
+        let overdue = in_flight.take_while(|(_, packet)| is_overdue(packet.sent_at));
+        let overdue: Vec<u64> = overdue.map(|(number, _)| number).collect();
+        if !overdue.is_empty() {
+            self.declare_lost(now, &overdue, LossCause::Timeout, out);
+        }
+    }
+
     fn prune(&mut self, now: Instant) {
         // An acknowledgement later than this is not waited for.
         let settled_before = now.checked_sub(self.rtt.conservative() * 2);
@@ -522,6 +541,24 @@ impl Recovery {
         self.pto_count = 0;
         self.tails.clear();
         self.probe_budget = None;
+    }
+
+    /// The peer may have moved: until it is known where it is, packets go to two addresses of which one may be dead.
+    /// What becomes of them says nothing about either path.
+    pub(crate) fn leave_path(&mut self) {
+        self.path_from = OFF_PATH;
+    }
+
+    /// The peer has not moved. What was lost on the way to where it is not is no loss of this path.
+    pub(crate) fn enter_path(&mut self) {
+        self.path_from = self.next_number();
+        // Rounds under way lack what went elsewhere.
+        self.controller.on_sleep();
+    }
+
+    /// Whether it is known where the peer is.
+    pub(crate) fn is_on_path(&self) -> bool {
+        self.path_from != OFF_PATH
     }
 
     /// Nothing sent before matters any more.

@@ -92,7 +92,7 @@ impl Recovery {
         self.pto_count += 1;
         self.probe_due = true;
         self.probe_budget = Some(PACKETS_PER_TIME_OUT as u32);
-        if self.pto_count > pto::flat_count(self.loss.upper(), reverse) {
+        if self.pto_count > pto::flat_count(self.loss.upper(), reverse) && self.is_on_path() {
             self.controller.on_silence();
         }
         self.prune(now);

@@ -17,6 +17,7 @@ mod on_the_wire;
 mod path_mtu;
 mod peers;
 mod pressure;
+mod rebinding;
 mod reordering;
 mod schemes;
 mod standing;
