@@ -157,6 +157,7 @@ LANE_FRAMES = {
     0x30: repair,
     0x40: lambda r: f"MAX_LANE_DATA {r.varint()}",
     0x50: lambda r: f"FORGET below {r.varint()}",
+    0x60: lambda r: f"TIMESTAMP {int.from_bytes(r.bytes(3), 'big')}",
 }
 
 

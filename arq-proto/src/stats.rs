@@ -69,6 +69,9 @@ pub struct Stats {
     pub datagrams_dropped: u64,
     /// Best-effort messages given up by this side after their deadline.
     pub messages_expired: u64,
+    /// Best-effort messages of the peer's dropped by this side: the application did not take them before their deadline, or
+    /// this host stood still.
+    pub messages_stale: u64,
     /// Times that the application's clock went backwards and was clamped.
     pub clock_regressions: u64,
     /// Times that this side was driven 5 ms to 1 s after something was due: its host gave it no processor.

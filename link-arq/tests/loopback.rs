@@ -7,7 +7,12 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use arq_proto::{Config, ConfigBuilder, EndpointConfig, LaneId, Reliability};
-use tokio::{runtime::Handle, task::JoinSet, time::timeout};
+use tokio::{
+    net::UdpSocket,
+    runtime::Handle,
+    task::{JoinHandle, JoinSet},
+    time::{interval, sleep, timeout},
+};
 use zenoh_link_arq::{
     driver::{ArqConnection, ArqEndpoint},
     socket::udp::SocketOptions,
@@ -156,4 +161,65 @@ async fn an_endpoint_that_was_shut_down_frees_its_port_and_keeps_its_connections
     connect(&client("127.0.0.1:0"), to).await.finish().await;
     second.shut_down(HANG).await;
     server(&to.to_string());
+}
+
+/// A NAT in front of `server` that takes 10 ms in each direction and changes its port every 100 ms. What comes to an
+/// earlier port is lost.
+async fn restless_nat(server: SocketAddr) -> (SocketAddr, JoinHandle<()>) {
+    const DELAY: Duration = Duration::from_millis(10);
+    let bind = || UdpSocket::bind("127.0.0.1:0");
+    let front = Arc::new(bind().await.unwrap());
+    let address = front.local_addr().unwrap();
+    let task = tokio::spawn(async move {
+        let mut back = Arc::new(bind().await.unwrap());
+        let mut client = None;
+        let mut rebinds = interval(Duration::from_millis(100));
+        let (mut up, mut down) = (vec![0; 65_536], vec![0; 65_536]);
+        loop {
+            let (through, to, datagram) = tokio::select! {
+                _ = rebinds.tick() => {
+                    back = Arc::new(bind().await.unwrap());
+                    continue;
+                }
+                Ok((length, from)) = front.recv_from(&mut up) => {
+                    client = Some(from);
+                    (back.clone(), server, up[..length].to_vec())
+                }
+                Ok((length, _)) = back.recv_from(&mut down) => {
+                    let Some(client) = client else { continue };
+                    (front.clone(), client, down[..length].to_vec())
+                }
+            };
+            tokio::spawn(async move {
+                sleep(DELAY).await;
+                let _ = through.send_to(&datagram, to).await;
+            });
+        }
+    });
+    (address, task)
+}
+
+/// Each way the mapping holds for five round trips.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_nat_that_rebinds_ten_times_a_second_ends_nothing() {
+    let server = server("127.0.0.1:0");
+    let (nat, relay) = restless_nat(server.local_addr()).await;
+    let client = client("127.0.0.1:0");
+    let near = connect(&client, nat).await;
+    let far = server.accept().await.unwrap();
+    for (from, to) in [(&near, &far), (&far, &near)] {
+        let talk = async {
+            for number in 0..100_u8 {
+                from.send(lane(), &[number; 200]).await.unwrap();
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let listen = async {
+            for number in 0..100_u8 {
+                assert_eq!(to.recv(lane()).await.unwrap(), [number; 200][..]);
+            }
+        };
+        timeout(HANG, async { tokio::join!(talk, listen) }).await.expect("it arrives");
+    }
+    relay.abort();
 }

@@ -136,7 +136,7 @@ impl Connection {
             lane.clear();
         }
         for id in LaneId::all() {
-            if self.recv_lanes[id].end_hold() {
+            if self.recv_lanes[id].end_hold(self.now) {
                 self.events.push_back(Event::Readable(id));
             }
         }

@@ -35,7 +35,7 @@ use crate::{
     path_mtu::PathMtu,
     per_lane::PerLane,
     recovery::{left_out::LeftOut, sleep, Outcome, Recovery},
-    recv::{lane::RecvLane, spare::Spare},
+    recv::{age::Ages, lane::RecvLane, spare::Spare},
     send::{
         bundle::Riders,
         lane::{QueueLimits, SendLane},
@@ -117,12 +117,17 @@ pub struct Connection {
     send_credit: SendCredit,
 
     recv_lanes: PerLane<RecvLane>,
+    ages: Ages,
     granted: Granted,
     lane_granted: PerLane<Granted>,
     /// What the windows of reliable lanes may grow by, all together.
     spare_window: u64,
 
     timers: Timers,
+    /// What timestamps count from.
+    epoch: Instant,
+    /// When the peer is told the time, although no message with a deadline leaves.
+    time_due_at: Instant,
     now: Instant,
     driven_at: Instant,
     heard_at: Instant,
@@ -153,6 +158,7 @@ impl Connection {
             acks: AckManager::new(config.max_ack_delay, now),
             send_lanes: PerLane::new(|id| SendLane::new(id, limits, repair_time(&config, id))),
             recv_lanes: PerLane::new(|id| RecvLane::new(id, receive_limit(&config, id))),
+            ages: Ages::new(now),
             granted: Granted::new(config.connection_window_bytes.into()),
             lane_granted: PerLane::new(|_| Granted::new(config.lane_window_bytes.into())),
             spare_window: spare_window(&config),
@@ -180,6 +186,8 @@ impl Connection {
             riders: Riders::default(),
             send_credit,
             timers: Timers::default(),
+            epoch: now,
+            time_due_at: now,
             now,
             driven_at: now,
             heard_at: now,
@@ -219,6 +227,7 @@ impl Connection {
         for lane in &mut self.recv_lanes {
             lane.set_hold(params.hold);
         }
+        self.ages.set_deadline(params.hold);
         self.peer_takes_repair = params.repair;
         self.peer_app_params = params.app;
     }
@@ -252,8 +261,8 @@ impl Connection {
     /// Takes the next message of a lane. What arrived before the end of the connection can be taken
     /// after it, too.
     pub fn recv(&mut self, now: Instant, lane: LaneId) -> Option<Bytes> {
-        self.advance(now);
-        let (message, credit) = self.recv_lanes[lane].pop()?;
+        let now = self.advance(now);
+        let (message, credit) = self.recv_lanes[lane].pop(now)?;
         self.counters.lanes[lane.index()].messages_delivered += 1;
         if credit > 0 {
             self.granted.on_consumed(credit);
@@ -362,6 +371,7 @@ impl Connection {
             .unwrap_or_default();
         stats.receive_buffer_bytes = self.recv_lanes.iter().map(RecvLane::held).sum();
         stats.chunks_recovered = self.recv_lanes.iter().map(RecvLane::recovered).sum();
+        stats.messages_stale = self.recv_lanes.iter().map(RecvLane::stale).sum();
         stats.messages_expired = self.send_lanes.iter().map(SendLane::expired).sum();
         self.path_mtu.fill(&mut stats);
         // A chunk is shorter than a datagram.
@@ -388,6 +398,9 @@ impl Connection {
         if now - driven_at >= sleep::MIN_SLEEP {
             if let Some((due, _)) = self.timers.next() {
                 self.recovery.on_awake(driven_at, due.max(driven_at), now);
+                if now.saturating_duration_since(due) >= sleep::MIN_SLEEP {
+                    self.ages.on_awake(driven_at, now);
+                }
             }
         }
         self.timers.set(TimerKind::Watch, None);
@@ -423,6 +436,13 @@ fn receive_limit(config: &Config, id: LaneId) -> u64 {
 /// Whether repair symbols are of use here: go-back-N takes nothing but the next chunk.
 fn takes_repair(config: &Config) -> bool {
     config.reorder
+}
+
+/// Whether messages of a lane are given up at the deadline of which the peer was told.
+fn has_deadline(config: &Config, id: LaneId) -> bool {
+    config.deadline.is_some()
+        && id.reliability() == Reliability::BestEffort
+        && config.repair_best_effort >> id.priority() & 1 == 0
 }
 
 /// How long messages of a lane are repaired, if it is best effort.

@@ -124,6 +124,8 @@ impl Connection {
     /// The largest chunk that fits a packet.
     fn largest_chunk_bytes(&self) -> usize {
         let cookie = self.cookie().map_or(0, |cookie| cookie.max_bytes());
-        usize::from(self.path_mtu.size()).saturating_sub(ONE_CHUNK_OVERHEAD_BYTES + cookie)
+        let timestamp = self.config.deadline.map_or(0, |_| Frame::TIMESTAMP_BYTES);
+        let overhead = ONE_CHUNK_OVERHEAD_BYTES + cookie + timestamp;
+        usize::from(self.path_mtu.size()).saturating_sub(overhead)
     }
 }

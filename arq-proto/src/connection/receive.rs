@@ -7,7 +7,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use super::{takes_repair, Connection, State};
@@ -44,6 +44,8 @@ struct Seen {
     eliciting: bool,
     /// One of them is an acknowledgement.
     acked: bool,
+    /// How long the messages of a lane that follow have been waiting in this host.
+    waited: Option<(LaneId, Duration)>,
 }
 
 impl Connection {
@@ -182,7 +184,7 @@ impl Connection {
                 return Err(Violation::Frame(DecodeError::Invalid("ack.repeated")));
             }
             if in_order || !matches!(frame, Frame::Chunk(_) | Frame::Repair(_)) {
-                self.on_frame(now, from, frame)?;
+                self.on_frame(now, from, frame, &mut seen)?;
             }
         }
         Ok(seen)
@@ -193,6 +195,7 @@ impl Connection {
         now: Instant,
         from: SocketAddr,
         frame: Frame<'_>,
+        seen: &mut Seen,
     ) -> Result<(), Violation> {
         match frame {
             Frame::Padding | Frame::Ping => {}
@@ -210,25 +213,34 @@ impl Connection {
                     self.events.push_back(Event::Readable(lane));
                 }
             }
-            Frame::Chunk(chunk) => self.on_symbol(now, Symbol::Source(&chunk))?,
+            Frame::Timestamp { lane, ms } => {
+                seen.waited = self.ages.on_timestamp(now, ms).map(|waited| (lane, waited));
+            }
+            Frame::Chunk(chunk) => self.on_symbol(now, Symbol::Source(&chunk), seen)?,
             // Who was told that there is no use for it must not send it.
             Frame::Repair(_) if !takes_repair(&self.config) => {
                 return Err(Violation::Frame(DecodeError::Invalid("frame.kind")));
             }
             Frame::Repair(repair) => {
                 self.counters.repair_symbols_received += 1;
-                self.on_symbol(now, Symbol::Repair(&repair))?;
+                self.on_symbol(now, Symbol::Repair(&repair), seen)?;
             }
         }
         Ok(())
     }
 
-    fn on_symbol(&mut self, now: Instant, symbol: Symbol<'_>) -> Result<(), Violation> {
+    fn on_symbol(
+        &mut self,
+        now: Instant,
+        symbol: Symbol<'_>,
+        seen: &Seen,
+    ) -> Result<(), Violation> {
         if !matches!(self.state, State::Open { .. } | State::Flushing { .. }) {
             return Ok(());
         }
         let lane = symbol.lane();
-        match self.recv_lanes[lane].on_symbol(now, symbol, &mut self.spare)? {
+        let waited = seen.waited.filter(|(of, _)| *of == lane).map(|(_, waited)| waited);
+        match self.recv_lanes[lane].on_symbol(now, symbol, waited, &mut self.spare)? {
             Received::Duplicate => self.counters.chunks_duplicate += 1,
             Received::Readable => self.events.push_back(Event::Readable(lane)),
             Received::Stored | Received::Dropped => {}

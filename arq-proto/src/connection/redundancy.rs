@@ -5,7 +5,10 @@
 
 use std::time::Instant;
 
-use super::{transmit::Draft, Connection};
+use super::{
+    transmit::{timestamp_of, Draft},
+    Connection,
+};
 use crate::{
     config::FecConfig,
     fec::policy,
@@ -87,7 +90,7 @@ impl Connection {
         }
         // Small packets stay small: what drops long ones must not take the new message.
         draft.end = draft.end.min(draft.start + usize::from(BASE_MTU) - TAG_BYTES);
-        let Self { riders, send_lanes, recovery, scratch, counters, .. } = self;
+        let Self { riders, send_lanes, recovery, scratch, counters, config, epoch, .. } = self;
         let sendings = |lanes: &PerLane<SendLane>, rider: &Rider| {
             lanes[rider.lane].unanswered_sendings(rider.at.seq)
         };
@@ -98,9 +101,12 @@ impl Connection {
             let [age, apart] =
                 [rider.sent_at, rider.left_at].map(|at| now.saturating_duration_since(at));
             let pays = policy::bundles(channel, recovery.stakes(frame_len, 0), sendings, age);
-            if apart >= policy::MIN_BUNDLING_INTERVAL && pays && frame_len <= draft.room(out) {
+            let lane = &mut send_lanes[rider.lane];
+            let timestamp = timestamp_of(config, *epoch, rider.lane, lane, seq);
+            let fits = draft.len_with(frame_len, timestamp) <= draft.room(out);
+            if apart >= policy::MIN_BUNDLING_INTERVAL && pays && fits {
                 rider.left_at = now;
-                let lane = &mut send_lanes[rider.lane];
+                draft.put_timestamp(out, timestamp);
                 let content = Content::Symbol { lane: rider.lane, seq, cut, symbol };
                 draft.put(out, &lane.frame(rider.at, scratch), Some(content));
                 lane.on_bundled(seq);

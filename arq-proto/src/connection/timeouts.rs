@@ -110,10 +110,10 @@ impl Connection {
         self.timers.set(TimerKind::Pto, self.recovery.pto_deadline(reverse));
         self.timers.set(TimerKind::Ack, self.acks.deadline());
         self.timers.set(TimerKind::PathMtu, self.path_mtu.deadline());
-        if !self.recovery.watches_for_sleep(now) {
-            self.timers.set(TimerKind::Watch, None);
-        } else if !self.timers.is_set(TimerKind::Watch) {
-            self.timers.set(TimerKind::Watch, Some(now + sleep::MIN_SLEEP));
+        let watched = self.recovery.watches_for_sleep(now).then(|| now + sleep::MIN_SLEEP);
+        let watched = watched.or(self.ages.watch_deadline(now));
+        if watched.is_none() || !self.timers.is_set(TimerKind::Watch) {
+            self.timers.set(TimerKind::Watch, watched);
         }
         self.timers.set(TimerKind::Expiry, self.expiry());
         let hold = self.recv_lanes.iter().filter_map(RecvLane::hold_deadline).min();

@@ -5,14 +5,18 @@
 //! Chunks come first, the most urgent lane's oldest ones; control frames and the acknowledgement
 //! take what room is left, or a packet of their own when they are due.
 
-use std::{net::SocketAddr, time::Instant};
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
 
-use super::{path::Candidate, Connection, State};
+use super::{has_deadline, path::Candidate, Connection, State};
 use crate::{
+    config::Config,
     error::ConnectionError,
     recovery::Departure,
     send::{
-        lane::{Readiness, SymbolRef},
+        lane::{Readiness, SendLane, SymbolRef},
         message::Sent,
     },
     sent::{Content, Contents},
@@ -43,6 +47,27 @@ pub const ONE_CHUNK_OVERHEAD_BYTES: usize = DataHeader::MAX_OVERHEAD + ChunkFram
 pub(super) const PATH_PACKET_BYTES: u64 =
     (DataHeader::MAX_OVERHEAD + Frame::MAX_CONTROL_BYTES) as u64;
 
+/// The peer hears the time at least so often while anything leaves.
+const TIME_INTERVAL: Duration = Duration::from_secs(1);
+/// No message follows: which lane does not matter.
+const TIME_LANE: LaneId = LaneId::from_wire(0);
+
+/// The low bits of a time on the wire.
+fn timestamp(epoch: Instant, at: Instant) -> u32 {
+    (at.saturating_duration_since(epoch).as_millis() & 0xff_ffff) as u32
+}
+
+/// What the peer is told about the age of a message, if that has the deadline of which it was told.
+pub(super) fn timestamp_of(
+    config: &Config,
+    epoch: Instant,
+    id: LaneId,
+    lane: &SendLane,
+    seq: MessageSeq,
+) -> Option<(LaneId, u32)> {
+    has_deadline(config, id).then(|| (id, timestamp(epoch, lane.handed_over_at(seq))))
+}
+
 /// A packet under construction.
 pub(super) struct Draft {
     pub(super) start: usize,
@@ -53,6 +78,8 @@ pub(super) struct Draft {
     contents: Contents,
     /// Whether it counts as in flight: it elicits an acknowledgement whose absence says something about the path.
     pub(super) in_flight: bool,
+    /// The time that holds for the messages of a lane that follow.
+    timestamp: Option<(LaneId, u32)>,
 }
 
 impl Draft {
@@ -76,6 +103,19 @@ impl Draft {
         frame.encode(out);
         self.in_flight |= frame.is_ack_eliciting();
         self.contents.extend(content);
+    }
+
+    /// Bytes of a frame of a message, and of the timestamp that it needs before it.
+    pub(super) fn len_with(&self, frame_len: usize, timestamp: Option<(LaneId, u32)>) -> usize {
+        let is_new = timestamp.is_some() && timestamp != self.timestamp;
+        frame_len + if is_new { Frame::TIMESTAMP_BYTES } else { 0 }
+    }
+
+    /// Says when the messages that follow were handed over, if they have a deadline.
+    pub(super) fn put_timestamp(&mut self, out: &mut Vec<u8>, timestamp: Option<(LaneId, u32)>) {
+        let Some((lane, ms)) = timestamp.filter(|_| timestamp != self.timestamp) else { return };
+        Frame::Timestamp { lane, ms }.encode(out);
+        self.timestamp = timestamp;
     }
 
     /// Fills the packet with PADDING, which is zeros.
@@ -190,6 +230,7 @@ impl Connection {
         if self.recovery.probe_due && !draft.in_flight && draft.room(out) > 0 {
             draft.put(out, &Frame::Ping, None);
         }
+        self.offer_time(now, out, &mut draft);
         if draft.in_flight && !has_symbols {
             draft.pad_to(out, self.least_ping_bytes());
         }
@@ -245,7 +286,8 @@ impl Connection {
         }
         .encode(out);
         let end = start + limit.saturating_sub(TAG_BYTES);
-        Some(Draft { start, frames: out.len(), end, contents: Contents::new(), in_flight: false })
+        let (frames, contents) = (out.len(), Contents::new());
+        Some(Draft { start, frames, end, contents, in_flight: false, timestamp: None })
     }
 
     /// Chunks and repair symbols, until the packet is full.
@@ -270,9 +312,11 @@ impl Connection {
                 continue;
             }
             from[id.index()] = seq;
-            if next.frame_len > draft.room(out) {
+            let timestamp = timestamp_of(&self.config, self.epoch, id, lane, seq);
+            if draft.len_with(next.frame_len, timestamp) > draft.room(out) {
                 return;
             }
+            draft.put_timestamp(out, timestamp);
             draft.put(out, &lane.frame(next, &mut self.scratch), Some(content));
             let parity = self.parity(id, next);
             let (sent, cost) = self.send_lanes[id].on_sent(next, parity);
@@ -287,6 +331,20 @@ impl Connection {
                 Sent::Parity | Sent::Repair => self.counters.repair_symbols_sent += 1,
             }
             self.scheduler.on_sent(id, waiting, self.pending_lanes);
+        }
+    }
+
+    /// Tells the peer the time now and then: a message may be the first one, and wait for it.
+    fn offer_time(&mut self, now: Instant, out: &mut Vec<u8>, draft: &mut Draft) {
+        if self.config.deadline.is_none() || !draft.in_flight {
+            return;
+        }
+        let is_due = now >= self.time_due_at && draft.timestamp.is_none();
+        if is_due && draft.room(out) >= Frame::TIMESTAMP_BYTES {
+            draft.put_timestamp(out, Some((TIME_LANE, timestamp(self.epoch, now))));
+        }
+        if draft.timestamp.is_some() {
+            self.time_due_at = now + TIME_INTERVAL;
         }
     }
 

@@ -80,7 +80,22 @@ enum Slot {
     /// Only while the first symbol of a message is being put in.
     Empty,
     Partial(Box<Reassembly>),
-    Complete(Bytes),
+    Complete(Bytes, Option<Due>),
+}
+
+/// What a message with a deadline has left of it.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    completed_at: Instant,
+    /// If it need not wait for earlier ones.
+    expires_at: Instant,
+}
+
+impl Due {
+    /// When it is too old, if it is released now: to wait for earlier ones is what it was sent for (ARQ-BEF-6).
+    fn when_released(self, now: Instant, hold: Duration) -> Instant {
+        self.expires_at + now.saturating_duration_since(self.completed_at).min(hold)
+    }
 }
 
 impl Slot {
@@ -88,7 +103,7 @@ impl Slot {
         match self {
             Self::Empty => 0,
             Self::Partial(reassembly) => message_cost(reassembly.message_bytes()),
-            Self::Complete(message) => message_cost(message.len()),
+            Self::Complete(message, _) => message_cost(message.len()),
         }
     }
 }
@@ -102,8 +117,8 @@ pub(crate) struct RecvLane {
     /// Messages from `next` on of which something is there, in their order. What is not there takes no room and no
     /// time: sequence numbers are the peer's to choose.
     slots: VecDeque<(MessageSeq, Slot)>,
-    /// Released, not yet taken by the application.
-    ready: VecDeque<Bytes>,
+    /// Released, not yet taken by the application, and when each is too old for it.
+    ready: VecDeque<(Bytes, Option<Instant>)>,
     /// Cost of everything in `slots` and `ready`.
     held: u64,
     limit: u64,
@@ -118,6 +133,8 @@ pub(crate) struct RecvLane {
     touched_at: Option<Instant>,
     /// Chunks that were computed from repair symbols.
     recovered: u64,
+    /// Messages that were too old when they could be taken.
+    stale: u64,
 }
 
 /// What a chunk brought.
@@ -147,6 +164,7 @@ impl RecvLane {
             partials: BTreeSet::new(),
             touched_at: None,
             recovered: 0,
+            stale: 0,
         }
     }
 
@@ -169,18 +187,19 @@ impl RecvLane {
         chunk.index * chunk.chunk_bytes <= there
     }
 
-    /// Takes a symbol.
+    /// Takes a symbol. `waited`: its message has a deadline, and the symbol has been waiting here for so long.
     pub(crate) fn on_symbol(
         &mut self,
         now: Instant,
         symbol: Symbol<'_>,
+        waited: Option<Duration>,
         spare: &mut Spare,
     ) -> Result<Received, Violation> {
         if symbol.seq() < self.next {
             return Ok(Received::Duplicate);
         }
         let had_none = self.ready.is_empty();
-        let received = self.store(now, symbol, spare)?;
+        let received = self.store(now, symbol, waited, spare)?;
         let readable = had_none && !self.ready.is_empty();
         Ok(if readable { Received::Readable } else { received })
     }
@@ -189,6 +208,7 @@ impl RecvLane {
         &mut self,
         now: Instant,
         symbol: Symbol<'_>,
+        waited: Option<Duration>,
         spare: &mut Spare,
     ) -> Result<Received, Violation> {
         let seq = symbol.seq();
@@ -197,13 +217,13 @@ impl RecvLane {
                 return Err(Violation::MessageWindow);
             }
             // The peer has long given up what lies that far back.
-            self.skip_to(seq + 1 - LANE_MESSAGE_WINDOW);
+            self.skip_to(now, seq + 1 - LANE_MESSAGE_WINDOW);
         }
         let offset = match self.position(seq) {
             Ok(offset) => offset,
             Err(_) => {
                 let may_open = self.reliable || symbol.is_whole() || spare.may_open();
-                if !may_open || !self.reserve(symbol)? {
+                if !may_open || !self.reserve(now, symbol)? {
                     // What was given up for it may have been waited for.
                     self.release(now);
                     return Ok(Received::Dropped);
@@ -219,7 +239,11 @@ impl RecvLane {
             None => return Ok(Received::Duplicate),
             Some(recovered) => self.recovered += u64::from(recovered),
         }
-        let is_complete = matches!(slot, Slot::Complete(_));
+        let is_complete = matches!(slot, Slot::Complete(..));
+        if let (Slot::Complete(_, due), Some(waited), false) = (slot, waited, self.reliable) {
+            let expires_at = now + self.hold.saturating_sub(waited);
+            *due = Some(Due { completed_at: now, expires_at });
+        }
         if !self.reliable {
             self.touched_at = Some(now);
             if is_complete {
@@ -248,13 +272,14 @@ impl RecvLane {
     }
 
     /// Reserves memory for a new message.
-    fn reserve(&mut self, symbol: Symbol<'_>) -> Result<bool, Violation> {
+    fn reserve(&mut self, now: Instant, symbol: Symbol<'_>) -> Result<bool, Violation> {
         let cost = message_cost(symbol.shape().message_bytes);
         if self.held + cost > self.limit {
             if self.reliable {
                 return Err(Violation::Credit);
             }
-            self.drop_oldest_partials(symbol.seq(), cost);
+            self.drop_stale(now);
+            self.drop_oldest_partials(now, symbol.seq(), cost);
         }
         if self.held + cost > self.limit {
             return Ok(false);
@@ -264,10 +289,10 @@ impl RecvLane {
     }
 
     /// Best effort: newer messages are worth more than old incomplete ones.
-    fn drop_oldest_partials(&mut self, before: MessageSeq, cost: u64) {
+    fn drop_oldest_partials(&mut self, now: Instant, before: MessageSeq, cost: u64) {
         while self.held + cost > self.limit {
             match self.partials.first() {
-                Some(&seq) if seq < before => self.skip_to(seq + 1),
+                Some(&seq) if seq < before => self.skip_to(now, seq + 1),
                 _ => return,
             }
         }
@@ -278,10 +303,10 @@ impl RecvLane {
         while let Some(&(seq, _)) =
             self.waiting.front().filter(|(_, since)| *since + self.hold <= now)
         {
-            self.skip_to(seq + 1);
+            self.skip_to(now, seq + 1);
         }
-        while matches!(self.slots.front(), Some((seq, Slot::Complete(_))) if *seq == self.next) {
-            self.skip_to(self.next + 1);
+        while matches!(self.slots.front(), Some((seq, Slot::Complete(..))) if *seq == self.next) {
+            self.skip_to(now, self.next + 1);
         }
     }
 
@@ -291,10 +316,13 @@ impl RecvLane {
     }
 
     /// Releases the complete messages below `seq`, and gives the others up.
-    fn skip_to(&mut self, seq: MessageSeq) {
+    fn skip_to(&mut self, now: Instant, seq: MessageSeq) {
         while self.slots.front().is_some_and(|(first, _)| *first < seq) {
             match self.slots.pop_front() {
-                Some((_, Slot::Complete(message))) => self.ready.push_back(message),
+                Some((_, Slot::Complete(message, due))) => {
+                    let expires_at = due.map(|due| due.when_released(now, self.hold));
+                    self.ready.push_back((message, expires_at));
+                }
                 Some((seq, slot)) => {
                     self.held -= slot.cost();
                     self.partials.remove(&seq);
@@ -316,7 +344,7 @@ impl RecvLane {
             return false;
         }
         let had_none = self.ready.is_empty();
-        self.skip_to(below);
+        self.skip_to(now, below);
         self.release(now);
         had_none && !self.ready.is_empty()
     }
@@ -339,7 +367,7 @@ impl RecvLane {
         let had_none = self.ready.is_empty();
         if self.waiting.is_empty() {
             // Nothing waits behind them, and nothing more comes.
-            self.skip_to(self.end());
+            self.skip_to(now, self.end());
         }
         self.release(now);
         had_none && !self.ready.is_empty()
@@ -347,18 +375,31 @@ impl RecvLane {
 
     /// The connection ends: what a best-effort lane holds back can be read now. Tells whether a
     /// message became readable.
-    pub(crate) fn end_hold(&mut self) -> bool {
+    pub(crate) fn end_hold(&mut self, now: Instant) -> bool {
         if self.reliable {
             return false;
         }
         let had_none = self.ready.is_empty();
-        self.skip_to(self.end());
+        self.skip_to(now, self.end());
         had_none && !self.ready.is_empty()
     }
 
-    /// The next message, and the credit that it gives back.
-    pub(crate) fn pop(&mut self) -> Option<(Bytes, u64)> {
-        let message = self.ready.pop_front()?;
+    /// Drops what the application has not taken in time.
+    fn drop_stale(&mut self, now: Instant) {
+        let is_stale = |expires_at: Option<Instant>| expires_at.is_some_and(|at| at <= now);
+        while self.ready.front().is_some_and(|(_, expires_at)| is_stale(*expires_at)) {
+            if let Some((message, _)) = self.ready.pop_front() {
+                self.held -= message_cost(message.len());
+                self.stale += 1;
+            }
+        }
+        give_back(&mut self.ready);
+    }
+
+    /// The next message that is not too old, and the credit that it gives back.
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<(Bytes, u64)> {
+        self.drop_stale(now);
+        let (message, _) = self.ready.pop_front()?;
         give_back(&mut self.ready);
         let cost = message_cost(message.len());
         self.held -= cost;
@@ -368,6 +409,11 @@ impl RecvLane {
     /// Cost of everything kept.
     pub(crate) fn held(&self) -> u64 {
         self.held
+    }
+
+    /// Messages that were dropped since the application did not take them before their deadline.
+    pub(crate) fn stale(&self) -> u64 {
+        self.stale
     }
 
     /// Chunks that were computed from repair symbols instead of received.
@@ -414,7 +460,7 @@ fn fill(
         if symbol.is_whole() {
             let mut message = spare.take(now, chunk.message_bytes);
             message.extend_from_slice(chunk.data);
-            *slot = Slot::Complete(message.freeze());
+            *slot = Slot::Complete(message.freeze(), None);
             return Ok(Some(0));
         }
     }
@@ -434,7 +480,7 @@ fn fill(
     let recovered = reassembly.recovered();
     if reassembly.is_complete() {
         if let Slot::Partial(reassembly) = std::mem::replace(slot, Slot::Empty) {
-            *slot = Slot::Complete(reassembly.into_message());
+            *slot = Slot::Complete(reassembly.into_message(), None);
         }
     }
     Ok(Some(recovered))

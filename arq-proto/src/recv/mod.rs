@@ -2,6 +2,7 @@
 
 //! The receiving side of the lanes: chunks to messages, messages in order.
 
+pub(crate) mod age;
 pub(crate) mod lane;
 pub mod reassembly;
 pub(crate) mod spare;

@@ -248,6 +248,11 @@ impl SendLane {
         }
     }
 
+    /// When the application handed over a message.
+    pub(crate) fn handed_over_at(&self, seq: MessageSeq) -> Instant {
+        self.messages[self.offset(seq)].queued_at
+    }
+
     /// The frame of a symbol; a repair symbol is computed into `scratch`.
     pub(crate) fn frame<'a>(&'a self, at: SymbolRef, scratch: &'a mut Vec<u8>) -> Frame<'a> {
         let message = &self.messages[self.offset(at.seq)];

@@ -18,12 +18,16 @@ const CLOSE: u8 = 0x04;
 const MAX_DATA: u8 = 0x05;
 const PATH_CHALLENGE: u8 = 0x06;
 const PATH_RESPONSE: u8 = 0x07;
-/// The five below carry the lane in their low four bits.
+/// The six below carry the lane in their low four bits.
 const MESSAGE: u8 = 0x10;
 const CHUNK: u8 = 0x20;
 const REPAIR: u8 = 0x30;
 const MAX_LANE_DATA: u8 = 0x40;
 const FORGET: u8 = 0x50;
+const TIMESTAMP: u8 = 0x60;
+
+/// Bytes of a time in [`Frame::Timestamp`]: it comes round after four and a half hours.
+const TIME_BYTES: usize = 3;
 
 /// The longest reason of a close, in bytes of UTF-8.
 pub const MAX_REASON_BYTES: usize = 200;
@@ -68,6 +72,13 @@ pub enum Frame<'a> {
         lane: LaneId,
         /// Every message with a lower number is settled.
         below: MessageSeq,
+    },
+    /// When the messages of a lane that follow in this packet were handed to their sender.
+    Timestamp {
+        /// The lane.
+        lane: LaneId,
+        /// Milliseconds by the sender's clock, the low 24 bits.
+        ms: u32,
     },
     /// A message, or one chunk of it.
     Chunk(ChunkFrame<'a>),
@@ -191,8 +202,11 @@ impl<'a> Frame<'a> {
     /// Whether the peer must acknowledge a packet with this frame.
     #[must_use]
     pub const fn is_ack_eliciting(&self) -> bool {
-        !matches!(self, Self::Padding | Self::Ack(_))
+        !matches!(self, Self::Padding | Self::Ack(_) | Self::Timestamp { .. })
     }
+
+    /// Bytes of a [`Timestamp`](Self::Timestamp).
+    pub const TIMESTAMP_BYTES: usize = 1 + TIME_BYTES;
 
     /// Bytes of the longest frame but those with a text, an acknowledgement or a piece of a message.
     pub const MAX_CONTROL_BYTES: usize = 1 + MAX_VARINT_BYTES;
@@ -235,6 +249,10 @@ impl<'a> Frame<'a> {
                 out.push(FORGET | lane.to_wire());
                 put_varint(out, *below);
             }
+            Self::Timestamp { lane, ms } => {
+                out.push(TIMESTAMP | lane.to_wire());
+                out.extend_from_slice(&ms.to_be_bytes()[4 - TIME_BYTES..]);
+            }
             Self::Chunk(chunk) => chunk.encode(out),
             Self::Repair(repair) => repair.encode(out),
         }
@@ -266,6 +284,11 @@ impl<'a> Frame<'a> {
                 REPAIR => Self::Repair(decode_repair(lane, reader)?),
                 MAX_LANE_DATA => Self::MaxLaneData { lane, bytes: reader.varint("max_lane_data")? },
                 FORGET => Self::Forget { lane, below: reader.varint("forget.below")? },
+                TIMESTAMP => {
+                    let time = reader.bytes(TIME_BYTES, "timestamp.time")?;
+                    let ms = time.iter().fold(0, |ms, byte| ms << 8 | u32::from(*byte));
+                    Self::Timestamp { lane, ms }
+                }
                 _ => return Err(DecodeError::Invalid("frame.kind")),
             },
         };
@@ -385,6 +408,7 @@ mod tests {
             value.clone().prop_map(|bytes| Frame::MaxData { bytes }),
             (lanes(), value.clone()).prop_map(|(lane, bytes)| Frame::MaxLaneData { lane, bytes }),
             (lanes(), value).prop_map(|(lane, below)| Frame::Forget { lane, below }),
+            (lanes(), 0_u32..1 << 24).prop_map(|(lane, ms)| Frame::Timestamp { lane, ms }),
             any::<u64>().prop_map(Frame::PathChallenge),
             any::<u64>().prop_map(Frame::PathResponse),
             chunks(),

@@ -7,10 +7,11 @@ use std::{cell::Cell, ops::Range, rc::Rc, time::Duration};
 
 use arq_proto::{wire::frame::Frame, Config, ConfigBuilder, CongestionConfig, Reliability};
 use arq_sim::{
-    harness::Victim, hostile, lane, Datagram, Flow, Forged, Pair, Scenario, Verdict, WireConfig,
+    harness::Victim, hostile, lane, Datagram, Flow, Forged, Pair, Reading, Scenario, Verdict,
+    WireConfig,
 };
 
-use crate::common::{lossy, MS, SEC};
+use crate::common::{lossy, seeds, MS, SEC};
 
 /// Sends 1,000 messages in 10 s and lets what is still under way arrive.
 fn send(scenario: Scenario, bytes: usize) -> Pair {
@@ -171,4 +172,84 @@ fn a_hole_holds_nobody_else() {
     let worst = app.inbox(lane(4, Reliability::Reliable)).latencies.iter().max().unwrap();
     println!("{worst:?}");
     assert!(*worst <= 12 * MS, "{worst:?} over a path of 10 ms");
+}
+
+/// Publishes every 20 ms with a deadline of 200 ms; the subscriber's host stands still for `frozen` after 3 s, or its
+/// application reads nothing for so long. Returns the pair, and the ages of what was read from then on.
+fn stand_still(seed: u64, frozen: Duration, host: bool) -> (Pair, Vec<Duration>) {
+    let config = ConfigBuilder { idle_timeout: 30 * SEC, ..with_deadline(200 * MS) };
+    let flow = Flow::best_effort(4, 900, 2_000).every(20 * MS);
+    let scenario = Scenario::new(seed).wire(lossy(0.02)).config(config).client_sends([flow]);
+    let mut pair = Pair::new(&scenario);
+    pair.run_to_connected(10 * SEC).unwrap();
+    pair.world.run_for(3 * SEC).unwrap();
+    let (server, accepted) = (pair.server, pair.accepted().unwrap());
+    pair.world.with_conn(accepted, |_, _, app| app.forget_latencies());
+    let reads = |pair: &mut Pair, reading| {
+        pair.world.with_conn(accepted, |_, _, app| app.set_reading(reading));
+    };
+    if host {
+        pair.world.freeze(server, frozen);
+    } else {
+        reads(&mut pair, Reading::Never);
+    }
+    pair.world.run_for(frozen).unwrap();
+    reads(&mut pair, Reading::AtOnce);
+    pair.world.run_for(2 * SEC).unwrap();
+    let inbox = pair.server_side().app.inbox(lane(4, Reliability::BestEffort));
+    let ages = inbox.latencies.clone();
+    (pair, ages)
+}
+
+// ARQ-BEF-7
+#[test]
+fn what_waited_in_a_host_that_stood_still_or_for_its_reader_is_not_delivered_late() {
+    for seed in seeds(10) {
+        for (frozen, host) in [(SEC, true), (4 * SEC, true), (20 * SEC, true), (4 * SEC, false)] {
+            let (pair, ages) = stand_still(seed, frozen, host);
+            let case = format!("seed {seed}, {frozen:?}, host {host}");
+            let stats = pair.server_side().connection().stats();
+            let worst = ages.iter().max().unwrap();
+            println!(
+                "{case}: {} read, at most {worst:?} old, {} stale",
+                ages.len(),
+                stats.messages_stale
+            );
+            // The deadline at the sender and in the receiving host, and the way between them.
+            assert!(*worst <= 2 * 200 * MS + 20 * MS, "{case}: {worst:?}");
+            assert!(stats.messages_stale >= 20, "{case}: {}", stats.messages_stale);
+            assert!(ages.len() >= 95, "{case}: what is fresh is delivered at once: {}", ages.len());
+        }
+    }
+}
+
+/// Short sleeps, and paths that become slower than the deadline.
+// ARQ-BEF-7
+#[test]
+fn nothing_is_called_old_where_nobody_stood_still() {
+    for seed in seeds(10) {
+        let config = with_deadline(200 * MS);
+        let flow = Flow::best_effort(4, 900, 500).every(20 * MS);
+        let quick = WireConfig::with_delay(10 * MS);
+        let scenario = Scenario::new(seed).wire(quick).config(config).client_sends([flow]);
+        let mut pair = Pair::new(&scenario);
+        pair.run_to_connected(10 * SEC).unwrap();
+        let (client, server) = (pair.client, pair.server);
+        for n in 0..80 {
+            if n == 40 {
+                let slow = WireConfig::with_delay(400 * MS);
+                pair.world.lay_wire(client, server, slow.clone());
+                pair.world.lay_wire(server, client, slow);
+            }
+            pair.world.freeze(server, 100 * MS);
+            pair.world.run_for(130 * MS).unwrap();
+        }
+        pair.world.run_for(2 * SEC).unwrap();
+        let stats = pair.server_side().connection().stats();
+        assert_eq!(stats.messages_stale, 0, "seed {seed}");
+        assert!(
+            stats.lanes.iter().map(|lane| lane.messages_delivered).sum::<u64>() >= 480,
+            "seed {seed}"
+        );
+    }
 }

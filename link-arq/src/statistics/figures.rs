@@ -257,6 +257,13 @@ pub const FIGURES: &[Figure<AssociationStats>] = &[
         "Best-effort messages given up after their deadline"
     ),
     counter!(
+        "messages_stale",
+        None,
+        messages_stale,
+        |a| a.stats.messages_stale,
+        "Best-effort messages of the peer dropped here after their deadline"
+    ),
+    counter!(
         "host_sleeps",
         None,
         host_sleeps,

@@ -21,7 +21,7 @@ fn on_chunk(
 ) -> Result<Received, Violation> {
     let mut spare = Spare::default();
     spare.on_packet(1_200);
-    lane.on_symbol(now, Symbol::Source(chunk), &mut spare)
+    lane.on_symbol(now, Symbol::Source(chunk), None, &mut spare)
 }
 
 fn whole(seq: MessageSeq, data: &'static [u8]) -> ChunkFrame<'static> {
@@ -46,7 +46,7 @@ fn piece(
 }
 
 fn taken(lane: &mut RecvLane) -> Vec<Bytes> {
-    std::iter::from_fn(|| lane.pop().map(|(message, _)| message)).collect()
+    std::iter::from_fn(|| lane.pop(t0()).map(|(message, _)| message)).collect()
 }
 
 static LONG: [u8; 3_000] = [9; 3_000];
@@ -143,7 +143,7 @@ fn a_packet_opens_only_so_many_best_effort_messages() {
     let mut lane = RecvLane::new(id, 1 << 20);
     let mut opened = |spare: &mut Spare, seqs: std::ops::Range<u64>| {
         let received = seqs.map(|seq| {
-            lane.on_symbol(t0, Symbol::Source(&piece(seq, &LONG, 1_000, 2)), spare).unwrap()
+            lane.on_symbol(t0, Symbol::Source(&piece(seq, &LONG, 1_000, 2)), None, spare).unwrap()
         });
         received.filter(|received| *received == Received::Stored).count()
     };
