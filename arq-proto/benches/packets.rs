@@ -129,7 +129,7 @@ fn sender_in_flight() -> (Victim, Sighting, u64) {
         congestion: CongestionConfig::Constant { window_bytes: 16 << 20 },
         lane_window_bytes: 16 << 20,
         connection_window_bytes: 16 << 20,
-        queue_bytes: 16 << 20,
+        queue_bytes: Some(16 << 20),
         ..Config::builder()
     };
     let mut victim = Victim::new(config.build().expect("the configuration is valid"));

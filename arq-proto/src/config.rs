@@ -109,9 +109,12 @@ pub struct ConfigBuilder {
     /// stalled readers of some priorities can hold up the others.
     pub connection_window_bytes: u32,
     /// Bytes that a lane takes before any of them is sent, `1..=1 GiB`; what is kept of each message, some
-    /// 300 bytes, counts as well. One message is always taken. More hides delay from the application.
-    pub queue_bytes: u32,
-    /// A lane takes no message while one waits unsent for longer than this, 1 ms to a day.
+    /// 300 bytes, counts as well. One message is always taken. More hides delay from the application. `None`: 256 KiB,
+    /// and of [what has begun](crate::Connection::send_part) as much as the path carries in a second, as long as less than
+    /// `connection_window_bytes` is queued in all lanes.
+    pub queue_bytes: Option<u32>,
+    /// A lane lets no message begin while one waits unsent for longer than this, unless all that waits leaves within
+    /// this, 1 ms to a day. While the peer is silent it takes one message each two seconds all the same.
     pub queue_age: Duration,
     /// Best effort: repair until a message is this old, 1 ms to an hour, then drop it and tell the receiver. `None`
     /// never repairs.
@@ -149,7 +152,7 @@ impl Default for ConfigBuilder {
             reorder: true,
             lane_window_bytes: 2 << 20,
             connection_window_bytes: 32 << 20,
-            queue_bytes: 256 << 10,
+            queue_bytes: None,
             queue_age: Duration::from_millis(100),
             deadline: None,
             repair_best_effort: 0,
@@ -208,7 +211,9 @@ impl ConfigBuilder {
         }
         in_range("lane_window", self.lane_window_bytes, MIN_WINDOW_BYTES, gib)?;
         in_range("rx_window", self.connection_window_bytes, MIN_WINDOW_BYTES, gib)?;
-        in_range("queue_bytes", self.queue_bytes, 1, gib)?;
+        if let Some(bytes) = self.queue_bytes {
+            in_range("queue_bytes", bytes, 1, gib)?;
+        }
         let day = Duration::from_secs(86_400);
         let ms = Duration::from_millis(1);
         for (name, value, min, max) in [

@@ -231,7 +231,7 @@ fn hellos(victim: &mut Victim) {
 fn memory_is_bounded_whatever_the_peer_does() {
     let config = config();
     let received = config.connection_window_bytes as usize + 8 * config.lane_window_bytes as usize;
-    let queued = 16 * (config.queue_bytes as usize + 65_535);
+    let queued = 16 * ((256 << 10) + 65_535);
     // What is known of 1,024 messages of a lane, however small.
     let begun = 16 * 1_024 * 320;
     // Less than twice what eight lanes of best effort may hold; and what waits to be used again.

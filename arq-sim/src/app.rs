@@ -234,6 +234,32 @@ impl App {
         self.senders.push(Sender { flow, sent: 0, next_at: now, pending: None });
     }
 
+    /// Offers one message outside all flows, of which `more` follows; returns whether the lane took it.
+    pub fn hand_over(
+        &mut self,
+        clock: &Clock,
+        connection: &mut Connection,
+        (lane, len): (LaneId, usize),
+        more: bool,
+    ) -> bool {
+        let message = payload::build(self.describe(lane, clock.offset()), len);
+        let taken = connection.send_part(clock.now(), lane, message, more).is_ok();
+        if taken {
+            self.on_accepted(lane, len);
+        }
+        taken
+    }
+
+    fn describe(&self, lane: LaneId, intended_at: Duration) -> Description {
+        let seq = self.next_send_seq[lane.index()];
+        Description { tag: self.tag, lane: lane.index() as u8, seq, intended_at }
+    }
+
+    fn on_accepted(&mut self, lane: LaneId, len: usize) {
+        self.next_send_seq[lane.index()] += 1;
+        self.bytes_accepted += len as u64;
+    }
+
     /// Changes how messages are read.
     pub fn set_reading(&mut self, reading: Reading) {
         self.reading = reading;
@@ -334,12 +360,10 @@ impl App {
         connection: &mut Connection,
     ) -> Result<(), ()> {
         let lane = self.senders[index].flow.lane;
-        let seq = self.next_send_seq[lane.index()];
-        let description = Description { tag: self.tag, lane: lane.index() as u8, seq, intended_at };
+        let description = self.describe(lane, intended_at);
         match connection.send(clock.now(), lane, payload::build(description, len)) {
             Ok(()) => {
-                self.next_send_seq[lane.index()] += 1;
-                self.bytes_accepted += len as u64;
+                self.on_accepted(lane, len);
                 let sender = &mut self.senders[index];
                 sender.sent += 1;
                 sender.pending = None;

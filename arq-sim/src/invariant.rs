@@ -40,8 +40,12 @@ pub(crate) fn check(conn: &Conn) -> Result<(), String> {
         }
     }
     // One message is always taken, so a lane may exceed its bound by less than one.
-    let queue_bound =
-        LaneId::COUNT as u64 * (u64::from(config.queue_bytes) + MAX_MESSAGE_BYTES as u64);
+    let lane_bound = u64::from(config.queue_bytes.unwrap_or(256 << 10)) + MAX_MESSAGE_BYTES as u64;
+    let rest_bound = match config.queue_bytes {
+        Some(_) => 0,
+        None => u64::from(config.connection_window_bytes) + MAX_MESSAGE_BYTES as u64,
+    };
+    let queue_bound = LaneId::COUNT as u64 * lane_bound + rest_bound;
     bounded("queued_bytes", stats.queued_bytes, queue_bound)?;
     // Beyond what is queued there is only what the peer's credit and the window let out.
     let send_bound = queue_bound + u64::from(config.connection_window_bytes) + stats.window_bytes;

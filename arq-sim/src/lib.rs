@@ -28,6 +28,7 @@
 mod app;
 mod clock;
 pub mod cold;
+mod drop_publisher;
 pub mod grid;
 pub mod harness;
 mod host;
@@ -47,6 +48,7 @@ mod world;
 
 pub use app::{lane, App, AppPlan, Flow, LaneInbox, Pacing, Reading, Sizes};
 pub use clock::Clock;
+pub use drop_publisher::DropPublisher;
 pub use host::{Conn, ConnId, Host, HostConfig, HostId};
 pub use log::{Entry, LoggedFate, PacketLog};
 pub use pair::{Pair, Report};

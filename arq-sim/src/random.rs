@@ -84,7 +84,7 @@ fn random_config(rng: &mut Rng, scheme: Scheme) -> ConfigBuilder {
         ),
         lane_window_bytes: pick(rng, &[128 << 10, 512 << 10, 2 << 20]),
         connection_window_bytes: pick(rng, &[128 << 10, 1 << 20, 8 << 20]),
-        queue_bytes: pick(rng, &[1, 16 << 10, 256 << 10]),
+        queue_bytes: pick(rng, &[None, Some(1), Some(16 << 10)]),
         deadline: pick(rng, &[None, Some(20 * MS), Some(500 * MS)]),
         max_ack_delay: pick(rng, &[Duration::ZERO, MS, 5 * MS, 25 * MS]),
         // Longer than any blackout and the bad luck after it.

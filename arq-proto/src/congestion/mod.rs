@@ -136,6 +136,10 @@ pub(crate) trait Controller: Send + fmt::Debug {
     fn pacing_rate(&self) -> Option<Rate> {
         None
     }
+    /// The rate that the path was seen to carry, or `None`: a window per smoothed round trip.
+    fn carried_rate(&self) -> Option<Rate> {
+        None
+    }
     /// Bytes that may leave at once after a pause, beyond what the pacer lets out by itself.
     fn burst(&self) -> u64 {
         0

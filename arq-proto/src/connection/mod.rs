@@ -38,7 +38,8 @@ use crate::{
     recv::{age::Ages, lane::RecvLane, spare::Spare},
     send::{
         bundle::Riders,
-        lane::{QueueLimits, SendLane},
+        lane::SendLane,
+        queue::{Outlet, QueueLimits},
         scheduler::Scheduler,
     },
     stats::Stats,
@@ -148,7 +149,7 @@ pub struct Connection {
 impl Connection {
     fn new(now: Instant, origin: Origin, state: State) -> Self {
         let Origin { config, remote, local_cid, seed } = origin;
-        let limits = QueueLimits { bytes: config.queue_bytes as usize, age: config.queue_age };
+        let limits = QueueLimits::new(&config);
         let mut rng = ChaCha8Rng::from_seed(seed);
         let path_mtu = PathMtu::new(config.usual_mtu());
         let left_out = LeftOut::new(&mut rng);
@@ -240,6 +241,22 @@ impl Connection {
     /// [`SendError::Blocked`] when the lane is full: [`Event::Writable`] follows. The other errors
     /// are final for this message.
     pub fn send(&mut self, now: Instant, lane: LaneId, message: Bytes) -> Result<(), SendError> {
+        self.send_part(now, lane, message, false)
+    }
+
+    /// As [`Self::send`], of a message that may be a part of a longer one: if there is `more`, the next message of the
+    /// lane belongs to it, and it is of no use without that. A lane takes the rest of what it has begun where it would
+    /// let nothing else begin.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub fn send_part(
+        &mut self,
+        now: Instant,
+        lane: LaneId,
+        message: Bytes,
+        more: bool,
+    ) -> Result<(), SendError> {
         let now = self.advance(now);
         if !matches!(self.state, State::Open { .. }) {
             return Err(SendError::Closed);
@@ -250,9 +267,11 @@ impl Connection {
         if message.len() > MAX_MESSAGE_BYTES {
             return Err(SendError::TooLarge { len: message.len(), max: MAX_MESSAGE_BYTES });
         }
-        if !self.send_lanes[lane].push(now, message) {
+        if !self.send_lanes[lane].has_room(now, || self.outlet(now)) {
+            self.send_lanes[lane].refuse(now);
             return Err(SendError::Blocked);
         }
+        self.send_lanes[lane].push(now, message, more);
         self.pending_lanes.insert(lane);
         self.counters.lanes[lane.index()].messages_sent += 1;
         Ok(())
@@ -361,7 +380,7 @@ impl Connection {
         let mut stats = self.counters.clone();
         self.recovery.fill(&mut stats);
         stats.reverse_loss = self.acks.loss.upper();
-        stats.queued_bytes = self.send_lanes.iter().map(|lane| lane.unsent_bytes() as u64).sum();
+        stats.queued_bytes = self.queued_bytes() as u64;
         stats.send_buffer_bytes = self.send_buffer_bytes();
         stats.queue_age = self
             .send_lanes
@@ -409,9 +428,24 @@ impl Connection {
 
     fn announce_writable(&mut self, now: Instant) {
         for id in LaneId::all() {
-            if self.send_lanes[id].take_writable(now) {
+            let lane = &self.send_lanes[id];
+            if lane.is_blocked() && lane.has_room(now, || self.outlet(now)) {
+                self.send_lanes[id].on_told();
                 self.events.push_back(Event::Writable(id));
             }
+        }
+    }
+
+    /// Bytes that have not left for the first time.
+    fn queued_bytes(&self) -> usize {
+        self.send_lanes.iter().map(SendLane::unsent_bytes).sum()
+    }
+
+    fn outlet(&self, now: Instant) -> Outlet {
+        Outlet {
+            rate: self.recovery.carried_rate(),
+            silence: self.recovery.silence(now),
+            queued_bytes: self.queued_bytes(),
         }
     }
 }

@@ -225,12 +225,22 @@ impl Recovery {
 
     fn pacing_rate(&self) -> Rate {
         let rate = self.controller.pacing_rate().unwrap_or_else(|| {
-            let round_trip = self.rtt.smoothed().max(Duration::from_micros(1));
             let window = self.controller.window();
-            Rate::over(window + window / 4, round_trip)
-                .unwrap_or(Rate::from_bytes_per_second(u64::MAX))
+            self.each_round_trip(window + window / 4)
         });
         self.max_rate.map_or(rate, |most| rate.min(most))
+    }
+
+    /// What the path carries, as far as it is known.
+    pub(crate) fn carried_rate(&self) -> Rate {
+        let measured = self.controller.carried_rate();
+        let rate = measured.unwrap_or_else(|| self.each_round_trip(self.controller.window()));
+        self.max_rate.map_or(rate, |most| rate.min(most))
+    }
+
+    fn each_round_trip(&self, bytes: u64) -> Rate {
+        let round_trip = self.rtt.smoothed().max(Duration::from_micros(1));
+        Rate::over(bytes, round_trip).unwrap_or(Rate::from_bytes_per_second(u64::MAX))
     }
 
     /// Whether the configuration, not the controller, stops the next packet: what is delivered then

@@ -65,6 +65,14 @@ impl Recovery {
         self.pto_count
     }
 
+    /// For how long the peer has answered no probe: nothing, where the first one may still be answered.
+    pub(crate) fn silence(&self, now: Instant) -> Duration {
+        match self.pto_count {
+            0 | 1 => Duration::ZERO,
+            _ => now.saturating_duration_since(self.heard_at),
+        }
+    }
+
     /// The tail was silent: everything in flight counts as lost and is repaired, not one or two
     /// packets of it. In a fade of the radio all of it is gone.
     ///

@@ -10,7 +10,10 @@ use std::{
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::message::{Message, Sent, Silence, Symbol};
+use super::{
+    message::{Message, Sent, Silence, Symbol},
+    queue::{Outlet, QueueLimits, Waiting},
+};
 use crate::{
     fec,
     flow::message_cost,
@@ -47,8 +50,10 @@ pub(crate) struct SendLane {
     /// How long a best-effort message is repaired; `None`: not at all.
     repair_for: Option<Duration>,
     limits: QueueLimits,
-    /// The application was refused and waits to hear of room.
-    blocked: bool,
+    /// Since when the application, which was refused, waits to hear of room.
+    refused_at: Option<Instant>,
+    /// The next message is a part of what the last one has begun.
+    rest_follows: bool,
     /// The peer should hear that it need not wait for messages below `base`.
     forget_due: bool,
     /// Packets under way that say so.
@@ -62,13 +67,6 @@ const KEPT_BYTES: usize = size_of::<Message>();
 const IDLE_MESSAGES: usize = 16;
 /// Bytes that a best-effort lane keeps for repair: it has no credit that would bound them.
 const MAX_REPAIRABLE_BYTES: usize = 1 << 20;
-
-/// How much a lane takes before it is sent.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct QueueLimits {
-    pub(crate) bytes: usize,
-    pub(crate) age: Duration,
-}
 
 /// Whether a lane has something to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +117,8 @@ impl SendLane {
             credit: 0,
             repair_for,
             limits,
-            blocked: false,
+            refused_at: None,
+            rest_follows: false,
             forget_due: false,
             forgets_in_flight: 0,
             expired: 0,
@@ -134,38 +133,49 @@ impl SendLane {
         self.base + self.messages.len() as u64
     }
 
-    /// Whether the lane takes a message now. One is always taken; more only while the queue is
-    /// short and what is at its front is young.
-    pub(crate) fn has_room(&self, now: Instant) -> bool {
+    /// Whether the lane takes a message now. One is always taken, more only while the queue is short. The path is asked
+    /// only where that matters.
+    pub(crate) fn has_room(&self, now: Instant, outlet: impl FnOnce() -> Outlet) -> bool {
         if self.unsent_bytes == 0 {
             return true;
         }
-        let waiting = (self.end() - self.begin) as usize * KEPT_BYTES;
-        self.unsent_bytes + waiting < self.limits.bytes
-            && self.oldest_unsent_age(now) < self.limits.age
+        let kept = (self.end() - self.begin) as usize * KEPT_BYTES;
+        let waiting = Waiting { bytes: self.unsent_bytes + kept, age: self.oldest_unsent_age(now) };
+        if self.limits.admits(waiting) {
+            return true;
+        }
+        let (limits, outlet) = (self.limits, outlet());
+        let refused =
+            self.refused_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        limits.admits_before(waiting, outlet)
+            || self.rest_follows && limits.admits_rest(waiting, outlet)
+            || limits.admits_in_silence(waiting, outlet, refused)
     }
 
-    /// Takes a message, or notes that the application waits.
-    pub(crate) fn push(&mut self, now: Instant, data: Bytes) -> bool {
-        if !self.has_room(now) {
-            self.blocked = true;
-            return false;
-        }
+    /// Takes a message, for which there is room. `more`: the next one is a part of it.
+    pub(crate) fn push(&mut self, now: Instant, data: Bytes, more: bool) {
         self.unsent_bytes += data.len();
         self.buffered_bytes += data.len();
+        self.refused_at = None;
+        self.rest_follows = more;
         let expires_at = if self.is_reliable() { None } else { self.repair_for.map(|t| now + t) };
         self.messages.push_back(Message::new(data, now, expires_at));
         self.most = self.most.max(self.messages.len());
-        true
     }
 
-    /// Whether the application waits and there is room again; says so once.
-    pub(crate) fn take_writable(&mut self, now: Instant) -> bool {
-        let writable = self.blocked && self.has_room(now);
-        if writable {
-            self.blocked = false;
-        }
-        writable
+    /// Notes that the application waits.
+    pub(crate) fn refuse(&mut self, now: Instant) {
+        self.refused_at.get_or_insert(now);
+    }
+
+    /// Whether the application waits to add more.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.refused_at.is_some()
+    }
+
+    /// The application was told that there is room.
+    pub(crate) fn on_told(&mut self) {
+        self.refused_at = None;
     }
 
     pub(crate) fn oldest_unsent_age(&self, now: Instant) -> Duration {
@@ -285,7 +295,7 @@ impl SendLane {
     /// How often a message of one chunk left of which nothing is known yet, if it would be repaired. None in bulk:
     /// another round delays nobody.
     pub(crate) fn unanswered_sendings(&self, seq: MessageSeq) -> Option<u8> {
-        let message = self.message(seq).filter(|_| self.repairs() && !self.blocked)?;
+        let message = self.message(seq).filter(|_| self.repairs() && !self.is_blocked())?;
         message.unanswered_sendings()
     }
 
@@ -298,7 +308,7 @@ impl SendLane {
 
     /// Messages behind those begun, and whether the application waits to add more.
     pub(crate) fn backlog(&self) -> (usize, bool) {
-        ((self.end() - self.begin) as usize, self.blocked)
+        ((self.end() - self.begin) as usize, self.is_blocked())
     }
 
     /// A symbol left, and `parity` more shall follow ahead of any loss. Returns what it was, and the
@@ -347,7 +357,7 @@ impl SendLane {
     /// Decides what to send in place of what was lost; tells whether there is anything.
     /// `coding`: the peer takes repair symbols.
     pub(crate) fn repair(&mut self, confidence: Confidence, coding: bool) -> bool {
-        let confidence = confidence.in_bulk(self.blocked);
+        let confidence = confidence.in_bulk(self.is_blocked());
         let repairs = self.repairs();
         let mut any = false;
         for seq in std::mem::take(&mut self.damaged) {
@@ -368,7 +378,7 @@ impl SendLane {
     /// The answers about a message are lost: sends up to `most` repair symbols beside what is in flight of it. Returns
     /// how many.
     pub(crate) fn doubt(&mut self, seq: MessageSeq, confidence: Confidence, most: usize) -> usize {
-        let confidence = confidence.in_bulk(self.blocked);
+        let confidence = confidence.in_bulk(self.is_blocked());
         let repairs = self.repairs();
         let Some(message) = self.message_mut(seq).filter(|_| repairs) else { return 0 };
         let symbols = message.doubt(confidence, most);
@@ -538,57 +548,4 @@ impl SendLane {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MS: Duration = Duration::from_millis(1);
-
-    /// What the peer has already leaves with the message before it whose time is over.
-    // ARQ-BEF-3
-    #[test]
-    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
-    fn only_what_has_not_arrived_expires() {
-        let t0 = Instant::now();
-        let id = LaneId::new(4, Reliability::BestEffort).unwrap();
-        let limits = QueueLimits { bytes: 10_000, age: 100 * MS };
-        let mut lane = SendLane::new(id, limits, Some(100 * MS));
-        for at in [0, 0, 50] {
-            assert!(lane.push(t0 + at * MS, vec![1; 900].into()));
-            let chunks = ChunkLimits { new: 1_000, most: 1_000 };
-            let at = lane.next_symbol(0, chunks, 0).unwrap();
-            lane.on_sent(at, 0);
-        }
-        for seq in [1, 2] {
-            assert_eq!(lane.on_acked(seq, 0, Symbol::Source(0)), 0, "best effort takes no credit");
-        }
-        lane.expire(t0 + 99 * MS);
-        assert_eq!((lane.expired(), lane.buffered_bytes()), (0, 2_700));
-        lane.expire(t0 + 100 * MS);
-        assert_eq!((lane.expired(), lane.buffered_bytes()), (1, 0));
-        assert_eq!((lane.take_forget(), lane.expiry()), (Some(3), None));
-    }
-
-    // ARQ-BEF-3
-    #[test]
-    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
-    fn what_expires_is_told_at_once_but_once_in_a_round_trip() {
-        let t0 = Instant::now();
-        let id = LaneId::new(4, Reliability::BestEffort).unwrap();
-        let limits = QueueLimits { bytes: 10_000, age: 100 * MS };
-        let mut lane = SendLane::new(id, limits, Some(10 * MS));
-        for at in 0..4 {
-            assert!(lane.push(t0 + at * MS, vec![1; 900].into()));
-        }
-        lane.expire(t0 + 10 * MS);
-        assert!(lane.has_urgent_forget());
-        assert_eq!(lane.take_forget(), Some(1));
-        lane.expire(t0 + 11 * MS);
-        assert!(!lane.has_urgent_forget(), "one is under way");
-        assert_eq!(lane.take_forget(), Some(2), "but another packet takes it along");
-        lane.expire(t0 + 12 * MS);
-        for urgent in [false, true] {
-            lane.on_forget_settled();
-            assert_eq!(lane.has_urgent_forget(), urgent);
-        }
-    }
-}
+mod tests;

@@ -5,4 +5,5 @@
 pub(crate) mod bundle;
 pub(crate) mod lane;
 pub(crate) mod message;
+pub(crate) mod queue;
 pub(crate) mod scheduler;

@@ -12,6 +12,7 @@ mod best_effort;
 mod chunk_size;
 mod closing;
 mod delivery;
+mod dropping;
 mod handshake;
 mod on_the_wire;
 mod path_mtu;

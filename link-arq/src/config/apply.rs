@@ -39,7 +39,7 @@ impl LinkConfig {
             ("reorder", Parsed::Word(word)) => protocol.reorder = *word == "true",
             ("lane_window", Parsed::Number(Some(n))) => protocol.lane_window_bytes = narrow(*n),
             ("rx_window", Parsed::Number(Some(n))) => protocol.connection_window_bytes = narrow(*n),
-            ("queue_bytes", Parsed::Number(Some(n))) => protocol.queue_bytes = narrow(*n),
+            ("queue_bytes", Parsed::Number(n)) => protocol.queue_bytes = n.map(narrow),
             ("queue_age_ms", Parsed::Number(Some(n))) => protocol.queue_age = ms(*n),
             ("deadline_ms", Parsed::Number(n)) => protocol.deadline = n.map(ms),
             ("keep_alive_ms", Parsed::Number(Some(n))) => protocol.keep_alive = ms(*n),

@@ -334,15 +334,15 @@ pub const KEYS: &[Key] = &[
     ),
     config(
         "queue_bytes",
-        number("bytes", 1, GIB),
-        "262144",
+        number_or("bytes", 1, GIB, "auto"),
+        "auto",
         "bytes that a priority takes from zenoh before any of them is sent",
     ),
     config(
         "queue_age_ms",
         number("ms", 1, DAY_MS),
         "100",
-        "a priority takes nothing from zenoh while a message waits unsent for longer than this",
+        "a priority takes no new message from zenoh while one waits unsent for longer than this",
     ),
     config(
         "deadline_ms",

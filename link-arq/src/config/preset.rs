@@ -15,7 +15,6 @@ pub(super) fn values(name: &str) -> Vec<(&'static str, String)> {
         // Short contacts: a peer that is back must be noticed at once, and stale data is worthless.
         "v2v" => &[
             ("keep_alive_ms", "250"),
-            ("queue_bytes", "131072"),
             ("queue_age_ms", "50"),
             ("deadline_ms", "100"),
             ("linger_ms", "200"),

@@ -581,6 +581,10 @@ impl Controller for Bbr {
         window.clamp(least, MAX_WINDOW_BYTES)
     }
 
+    fn carried_rate(&self) -> Option<Rate> {
+        self.bandwidth()
+    }
+
     fn pacing_rate(&self) -> Option<Rate> {
         if self.is_at_limit() && matches!(self.phase, Phase::Cruise { queue: false, .. }) {
             return self.max_rate;

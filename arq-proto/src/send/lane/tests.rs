@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+use super::*;
+use crate::config::Config;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// What the peer has already leaves with the message before it whose time is over.
+// ARQ-BEF-3
+#[test]
+#[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+fn only_what_has_not_arrived_expires() {
+    let t0 = Instant::now();
+    let id = LaneId::new(4, Reliability::BestEffort).unwrap();
+    let limits = QueueLimits::new(&Config::default());
+    let mut lane = SendLane::new(id, limits, Some(100 * MS));
+    for at in [0, 0, 50] {
+        lane.push(t0 + at * MS, vec![1; 900].into(), false);
+        let chunks = ChunkLimits { new: 1_000, most: 1_000 };
+        let at = lane.next_symbol(0, chunks, 0).unwrap();
+        lane.on_sent(at, 0);
+    }
+    for seq in [1, 2] {
+        assert_eq!(lane.on_acked(seq, 0, Symbol::Source(0)), 0, "best effort takes no credit");
+    }
+    lane.expire(t0 + 99 * MS);
+    assert_eq!((lane.expired(), lane.buffered_bytes()), (0, 2_700));
+    lane.expire(t0 + 100 * MS);
+    assert_eq!((lane.expired(), lane.buffered_bytes()), (1, 0));
+    assert_eq!((lane.take_forget(), lane.expiry()), (Some(3), None));
+}
+
+// ARQ-BEF-3
+#[test]
+#[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+fn what_expires_is_told_at_once_but_once_in_a_round_trip() {
+    let t0 = Instant::now();
+    let id = LaneId::new(4, Reliability::BestEffort).unwrap();
+    let limits = QueueLimits::new(&Config::default());
+    let mut lane = SendLane::new(id, limits, Some(10 * MS));
+    for at in 0..4 {
+        lane.push(t0 + at * MS, vec![1; 900].into(), false);
+    }
+    lane.expire(t0 + 10 * MS);
+    assert!(lane.has_urgent_forget());
+    assert_eq!(lane.take_forget(), Some(1));
+    lane.expire(t0 + 11 * MS);
+    assert!(!lane.has_urgent_forget(), "one is under way");
+    assert_eq!(lane.take_forget(), Some(2), "but another packet takes it along");
+    lane.expire(t0 + 12 * MS);
+    for urgent in [false, true] {
+        lane.on_forget_settled();
+        assert_eq!(lane.has_urgent_forget(), urgent);
+    }
+}
