@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! What does a batch of zenoh's say that the link must know: which framing, and whether the session ends?
+//! What does a batch of zenoh's say that the link must know: which framing, whether a message goes on in the next one,
+//! and whether the session ends?
 
 use zenoh_buffers::reader::{DidntRead, HasReader, Reader};
-use zenoh_codec::{RCodec, Zenoh080};
+use zenoh_codec::{RCodec, Zenoh080, Zenoh080Condition, Zenoh080Header};
 use zenoh_protocol::{
-    common::imsg,
-    transport::{id, TransportBody, TransportMessage},
+    common::{iext, imsg},
+    core::{CongestionControl, Reliability, WireExpr},
+    network::{
+        id::PUSH,
+        push::{ext, flag},
+    },
+    transport::{fragment::FragmentHeader, id, TransportBody, TransportMessage},
 };
 
 /// zenoh's keep-alive in the framing of `batch`, where that shows which one the sessions agreed on:
@@ -19,6 +25,50 @@ pub(crate) fn keep_alive_framed_as(batch: &[u8]) -> Option<&'static [u8]> {
         [0, first, ..] if begins(first) => Some(&[0, id::KEEP_ALIVE]),
         _ => None,
     }
+}
+
+/// Whether a batch is a part of a message of which more follows, and which zenoh drops if one part waits too long for
+/// the link. `begun`: so was the batch before it. What is compressed does not show.
+pub(crate) fn more_or_nothing(batch: &[u8], begun: bool) -> bool {
+    let batch = batch.strip_prefix(&[0]).unwrap_or(batch);
+    if batch.first().is_none_or(|header| imsg::mid(*header) != id::FRAGMENT) {
+        return false;
+    }
+    let mut reader = batch.reader();
+    let header: Result<FragmentHeader, DidntRead> = Zenoh080::new().read(&mut reader);
+    header.is_ok_and(|header| {
+        let may_be_dropped = match header.ext_first {
+            Some(_) => header.reliability == Reliability::BestEffort || begins_droppable(reader),
+            None => begun,
+        };
+        header.more && header.ext_drop.is_none() && may_be_dropped
+    })
+}
+
+/// Whether what begins here is published with congestion control Drop.
+fn begins_droppable(mut reader: impl Reader) -> bool {
+    read_congestion_control(&mut reader).is_ok_and(|control| control == CongestionControl::Drop)
+}
+
+/// Of a publication, whose payload need not be complete.
+fn read_congestion_control<R: Reader>(reader: &mut R) -> Result<CongestionControl, DidntRead> {
+    let codec = Zenoh080::new();
+    let header: u8 = codec.read(&mut *reader)?;
+    if imsg::mid(header) != PUSH {
+        return Err(DidntRead);
+    }
+    let _key: WireExpr<'static> =
+        Zenoh080Condition::new(imsg::has_flag(header, flag::N)).read(&mut *reader)?;
+    let mut qos = ext::QoSType::DEFAULT;
+    if imsg::has_flag(header, flag::Z) {
+        // The first one, or as by default.
+        let extension: u8 = codec.read(&mut *reader)?;
+        if iext::eid(extension) == ext::QoS::ID {
+            let read: (ext::QoSType, bool) = Zenoh080Header::new(extension).read(&mut *reader)?;
+            qos = read.0;
+        }
+    }
+    Ok(qos.get_congestion_control())
 }
 
 /// Whether a batch has zenoh's last word on a link. It ends the session when it is read, and what
@@ -68,13 +118,32 @@ mod tests {
     use zenoh_buffers::writer::HasWriter;
     use zenoh_codec::WCodec;
     use zenoh_protocol::{
-        core::{Encoding, Reliability},
+        core::{Encoding, Priority},
         network::{push, NetworkBody, NetworkMessage, Push},
-        transport::{frame, Close, Frame, KeepAlive},
+        transport::{fragment, frame, Close, Frame, KeepAlive},
         zenoh::{PushBody, Put},
     };
 
     use super::*;
+
+    fn publication(payload: &[u8]) -> Push {
+        let put = Put {
+            timestamp: None,
+            encoding: Encoding::empty(),
+            ext_sinfo: None,
+            ext_attachment: None,
+            ext_unknown: Vec::new(),
+            payload: payload.to_vec().into(),
+        };
+        Push {
+            wire_expr: "a".into(),
+            ext_qos: push::ext::QoSType::DEFAULT,
+            ext_tstamp: None,
+            ext_nodeid: push::ext::NodeIdType::DEFAULT,
+            ext_ts_stack: None,
+            payload: PushBody::Put(put),
+        }
+    }
 
     #[test]
     fn the_close_message_is_recognised_and_others_are_not() {
@@ -93,22 +162,7 @@ mod tests {
     #[test]
     fn a_close_message_behind_data_is_recognised_and_data_that_looks_like_it_is_not() {
         let frame = |payload: &[u8]| {
-            let put = Put {
-                timestamp: None,
-                encoding: Encoding::empty(),
-                ext_sinfo: None,
-                ext_attachment: None,
-                ext_unknown: Vec::new(),
-                payload: payload.to_vec().into(),
-            };
-            let push = Push {
-                wire_expr: "a".into(),
-                ext_qos: push::ext::QoSType::DEFAULT,
-                ext_tstamp: None,
-                ext_nodeid: push::ext::NodeIdType::DEFAULT,
-                ext_ts_stack: None,
-                payload: PushBody::Put(put),
-            };
+            let push = publication(payload);
             let reliability = Reliability::Reliable;
             let message = NetworkMessage { body: NetworkBody::Push(push), reliability };
             let ext_qos = frame::ext::QoSType::DEFAULT;
@@ -130,6 +184,65 @@ mod tests {
         assert!(!is_goodbye(&batch(&[frame(b"data ends in \x03\x00")])));
         assert!(!is_goodbye(&with_close[1..]), "it is no batch");
         assert!(!is_goodbye(&[3; 100]), "nothing follows a close message");
+    }
+
+    /// The two batches of a long publication.
+    fn parts(ext_qos: push::ext::QoSType, key: &'static str) -> [Vec<u8>; 2] {
+        let mut message = Vec::new();
+        let push = Push { ext_qos, wire_expr: key.into(), ..publication(&[7; 5_000]) };
+        Zenoh080::new().write(&mut message.writer(), &push).unwrap();
+        let part = |more: bool, payload: &[u8]| {
+            let header = FragmentHeader {
+                reliability: Reliability::Reliable,
+                more,
+                sn: 300,
+                ext_qos: fragment::ext::QoSType::new(Priority::DataHigh),
+                ext_first: more.then(fragment::ext::First::new),
+                ext_drop: None,
+            };
+            let mut batch = Vec::new();
+            Zenoh080::new().write(&mut batch.writer(), &header).unwrap();
+            batch.extend_from_slice(payload);
+            batch
+        };
+        [part(true, &message[..3_000]), part(false, &message[3_000..])]
+    }
+
+    #[test]
+    fn the_parts_of_what_may_be_dropped_are_known_to_the_last() {
+        let qos = |control| push::ext::QoSType::new(Priority::DataHigh, control, false);
+        for key in ["", "a", "a/longer/key"] {
+            for qos in [push::ext::QoSType::DEFAULT, qos(CongestionControl::Drop)] {
+                let [first, last] = parts(qos, key);
+                assert!(more_or_nothing(&first, false) && more_or_nothing(&first, true));
+                assert!(more_or_nothing(&[&[0][..], &first].concat(), false), "not compressed");
+                assert!(!more_or_nothing(&[&[1][..], &first].concat(), false), "compressed");
+                assert!(!more_or_nothing(&last, true), "it is the last one");
+            }
+            let [first, _] = parts(qos(CongestionControl::Block), key);
+            assert!(!more_or_nothing(&first, false) && !more_or_nothing(&first, true));
+            for len in 0..40 {
+                assert!(!more_or_nothing(&first[..len], false), "{len} bytes of it");
+            }
+        }
+        let header = |ext_drop| FragmentHeader {
+            reliability: Reliability::Reliable,
+            more: true,
+            sn: 301,
+            ext_qos: fragment::ext::QoSType::DEFAULT,
+            ext_first: None,
+            ext_drop,
+        };
+        let batch = |ext_drop| {
+            let mut batch = Vec::new();
+            Zenoh080::new().write(&mut batch.writer(), &header(ext_drop)).unwrap();
+            batch
+        };
+        assert!(more_or_nothing(&batch(None), true));
+        assert!(!more_or_nothing(&batch(None), false), "it goes on with what must not be dropped");
+        let dropped = Some(fragment::ext::Drop::new());
+        assert!(!more_or_nothing(&batch(dropped), true), "it was dropped");
+        assert!(!more_or_nothing(&[0x25, 0x07, 0x00, 0x1d], true), "a frame");
     }
 
     #[test]

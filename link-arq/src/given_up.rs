@@ -27,7 +27,16 @@ const MOST_OF_A_LANE: usize = 4;
 pub(crate) struct GivenUp {
     /// Nearly never, so that a write need not look.
     any: AtomicBool,
-    writes: Mutex<VecDeque<(LaneId, Bytes)>>,
+    writes: Mutex<VecDeque<Batch>>,
+}
+
+/// What zenoh writes.
+#[derive(Debug)]
+struct Batch {
+    lane: LaneId,
+    message: Bytes,
+    /// The lane's next one belongs to the same message of zenoh's, and is of no use without this one.
+    more: bool,
 }
 
 /// Why a batch was not written.
@@ -41,9 +50,10 @@ pub(crate) enum WriteError {
 }
 
 impl GivenUp {
-    /// Begins to write `message` to `lane`.
-    pub(crate) fn write(&self, lane: LaneId, message: &[u8]) -> Write<'_> {
-        Write { given_up: self, lane, message: Bytes::copy_from_slice(message), is_done: false }
+    /// Begins to write `message` to `lane`. `more`: see [`ArqConnection::poll_send`].
+    pub(crate) fn write(&self, lane: LaneId, message: &[u8], more: bool) -> Write<'_> {
+        let batch = Batch { lane, message: Bytes::copy_from_slice(message), more };
+        Write { given_up: self, batch, is_done: false }
     }
 
     /// Nothing of them will leave any more.
@@ -53,9 +63,9 @@ impl GivenUp {
         self.any.store(false, Ordering::Release);
     }
 
-    fn keep(&self, lane: LaneId, message: Bytes) {
+    fn keep(&self, batch: Batch) {
         let mut writes = self.writes.lock();
-        writes.push_back((lane, message));
+        writes.push_back(batch);
         self.any.store(true, Ordering::Release);
     }
 
@@ -68,14 +78,15 @@ impl GivenUp {
     ) -> Poll<Result<(), WriteError>> {
         // Held while they are sent, or another task's write would come between.
         let mut writes = self.writes.lock();
-        while let Some(at) = writes.iter().position(|(of, _)| *of == lane) {
-            match connection.poll_send(cx, lane, &writes[at].1) {
+        while let Some(at) = writes.iter().position(|batch| batch.lane == lane) {
+            match connection.poll_send(cx, lane, &writes[at].message, writes[at].more) {
                 Poll::Ready(sent) => {
                     writes.remove(at);
                     sent?;
                 }
                 Poll::Pending
-                    if writes.iter().filter(|(of, _)| *of == lane).count() >= MOST_OF_A_LANE =>
+                    if writes.iter().filter(|batch| batch.lane == lane).count()
+                        >= MOST_OF_A_LANE =>
                 {
                     return Poll::Ready(Err(WriteError::TooMany));
                 }
@@ -91,8 +102,7 @@ impl GivenUp {
 #[derive(Debug)]
 pub(crate) struct Write<'a> {
     given_up: &'a GivenUp,
-    lane: LaneId,
-    message: Bytes,
+    batch: Batch,
     is_done: bool,
 }
 
@@ -109,12 +119,13 @@ impl Write<'_> {
         connection: &ArqConnection,
     ) -> Poll<Result<(), WriteError>> {
         let resumed = match self.given_up.any.load(Ordering::Acquire) {
-            true => self.given_up.poll_resume(cx, self.lane, connection),
+            true => self.given_up.poll_resume(cx, self.batch.lane, connection),
             false => Poll::Ready(Ok(())),
         };
         let sent = match resumed {
             Poll::Ready(Ok(())) => {
-                connection.poll_send(cx, self.lane, &self.message).map_err(WriteError::from)
+                let Batch { lane, message, more } = &self.batch;
+                connection.poll_send(cx, *lane, message, *more).map_err(WriteError::from)
             }
             not_yet => not_yet,
         };
@@ -125,8 +136,10 @@ impl Write<'_> {
 
 impl Drop for Write<'_> {
     fn drop(&mut self) {
-        if !self.is_done && self.lane.reliability() == Reliability::Reliable {
-            self.given_up.keep(self.lane, std::mem::take(&mut self.message));
+        let Batch { lane, message, more } = &mut self.batch;
+        if !self.is_done && lane.reliability() == Reliability::Reliable {
+            let message = std::mem::take(message);
+            self.given_up.keep(Batch { lane: *lane, message, more: *more });
         }
     }
 }

@@ -12,7 +12,7 @@
 use std::{
     net::SocketAddr,
     sync::{
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering},
         Arc, OnceLock,
     },
     time::{Duration, Instant},
@@ -33,7 +33,7 @@ use zenoh_protocol::{
 use zenoh_result::{bail, zerror, ZResult};
 
 use crate::{
-    batch::{is_goodbye, keep_alive_framed_as},
+    batch::{is_goodbye, keep_alive_framed_as, more_or_nothing},
     driver::ArqConnection,
     given_up::GivenUp,
     manager::driver_runtime,
@@ -110,6 +110,8 @@ pub(crate) struct LinkUnicastArq {
     session_heard_at: Mutex<Instant>,
     /// Writes that zenoh has cancelled, and whose successors it writes nevertheless.
     given_up: GivenUp,
+    /// Priorities, a bit each, whose last batch is of no use without the next one.
+    in_parts: AtomicU8,
 }
 
 /// The links of a connection from `src` to `dst` on the agreed terms. Their statistics are logged
@@ -151,6 +153,7 @@ pub(crate) fn links(
             closed: CancellationToken::new(),
             session_heard_at: Mutex::new(Instant::now()),
             given_up: GivenUp::default(),
+            in_parts: AtomicU8::new(0),
         }))
     };
     if terms.mixed_reliability {
@@ -182,11 +185,22 @@ impl LinkUnicastArq {
         lane.ok_or_else(|| zerror!("no lane for priority {priority:?}").into())
     }
 
+    /// Whether the batch is of no use without the lane's next one. zenoh writes those of a lane one by one.
+    fn is_more_to_come(&self, lane: LaneId, batch: &[u8]) -> bool {
+        let bit = 1 << lane.priority();
+        let begun = self.in_parts.load(Ordering::Relaxed) & bit != 0;
+        let more = more_or_nothing(batch, begun);
+        if more != begun {
+            self.in_parts.fetch_xor(bit, Ordering::Relaxed);
+        }
+        more
+    }
+
     async fn send(&self, message: &[u8], priority: Option<Priority>) -> ZResult<()> {
         let connection = &self.association.connection;
         let lane = self.lane(priority)?;
         let sent = async {
-            let write = self.given_up.write(lane, message);
+            let write = self.given_up.write(lane, message, self.is_more_to_come(lane, message));
             if is_goodbye(message) {
                 self.association.parting.store(true, Ordering::Release);
                 connection.delivered().await;

@@ -68,18 +68,20 @@ impl ArqConnection {
     /// See [`SendError`].
     pub async fn send(&self, lane: LaneId, message: &[u8]) -> Result<(), SendError> {
         let message = Bytes::copy_from_slice(message);
-        let send = poll_fn(|cx| self.poll_send(cx, lane, &message));
+        let send = poll_fn(|cx| self.poll_send(cx, lane, &message, false));
         tokio::task::coop::cooperative(send).await
     }
 
-    /// As [`Self::send`], for a message that has its own memory. Nothing of it is taken before this is ready.
+    /// As [`Self::send`], for a message that has its own memory. Nothing of it is taken before this is ready. `more`: see
+    /// [`arq_proto::Connection::send_part`].
     pub(crate) fn poll_send(
         &self,
         cx: &mut Context<'_>,
         lane: LaneId,
         message: &Bytes,
+        more: bool,
     ) -> Poll<Result<(), SendError>> {
-        self.0.poll_send(cx, lane, message)
+        self.0.poll_send(cx, lane, message, more)
     }
 
     /// Waits for the next whole message of `lane`. When the future is dropped before it is ready,
@@ -255,9 +257,10 @@ impl Inner {
         cx: &mut Context<'_>,
         lane: LaneId,
         message: &Bytes,
+        more: bool,
     ) -> Poll<Result<(), SendError>> {
         let mut state = self.state.lock();
-        let taken = match state.core.send(now(), lane, message.clone()) {
+        let taken = match state.core.send_part(now(), lane, message.clone(), more) {
             Ok(()) => Poll::Ready(Ok(())),
             Err(arq_proto::SendError::Blocked) => {
                 state.waiters.wait_writable(lane, cx);
