@@ -46,7 +46,7 @@ impl Kind {
     }
 }
 
-fn open(mode: &str, kind: Kind) -> zenoh::Result<Session> {
+pub(crate) fn open(mode: &str, kind: Kind) -> zenoh::Result<Session> {
     zenoh::init_log_from_env_or("error");
     let mut config = zenoh::Config::default();
     let endpoint = format!("[\"{}\"]", parameter("ENDPOINT"));
@@ -164,7 +164,7 @@ fn verdict(shared: &Shared) -> String {
     shared.0.lock().verdict()
 }
 
-fn publisher(
+pub(crate) fn publisher(
     session: &Session,
     key: &str,
     priority: Priority,
@@ -175,7 +175,7 @@ fn publisher(
     publisher.wait().expect("a publisher")
 }
 
-fn wait_for_match(publisher: &Publisher<'_>) {
+pub(crate) fn wait_for_match(publisher: &Publisher<'_>) {
     let started = Instant::now();
     while !publisher.matching_status().wait().expect("a status").matching() {
         assert!(started.elapsed() < Duration::from_secs(20), "no subscriber was found");
@@ -183,13 +183,13 @@ fn wait_for_match(publisher: &Publisher<'_>) {
     }
 }
 
-fn put(publisher: &Publisher<'_>, sequence: u32, payload: &[u8]) {
+pub(crate) fn put(publisher: &Publisher<'_>, sequence: u32, payload: &[u8]) {
     let label = Label::of(publisher.priority(), sequence, payload);
     publisher.put(payload).attachment(label.encode()).wait().expect("a publication");
 }
 
 /// Bytes that tell one message from another.
-fn payload(size: usize, seed: u32) -> Vec<u8> {
+pub(crate) fn payload(size: usize, seed: u32) -> Vec<u8> {
     let mut state = u64::from(seed) | 1 << 40;
     let mut bytes = Vec::with_capacity(size + 8);
     while bytes.len() < size {

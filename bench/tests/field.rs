@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! The case book: what users report of links in the field, tried between two hosts, beside the stock link.
+//!
+//! Every test is two or three processes in a lab, with zenoh's stock settings. `--nocapture` shows the measured figures.
+
+#[path = "real_network/nodes.rs"]
+mod nodes;
+#[path = "field/queues.rs"]
+mod queues;
+mod support;
+
+use arq_bench::lab::Lab;
+use parking_lot::{Mutex, MutexGuard};
+
+use nodes::Kind;
+use support::Role;
+
+/// One load at a time: on two cores, tests beside each other measure each other.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock()
+}
+
+/// Starts a node whose side of the session goes over `protocol` to host 1, and waits until it says that it is ready.
+fn node(
+    lab: &Lab,
+    host: usize,
+    protocol: &str,
+    role: &str,
+    kind: Kind,
+    more: &[(&str, &str)],
+) -> Role {
+    let endpoint = format!("{protocol}/{}:7447", lab.host(1).ipv4());
+    let mut env = vec![("ENDPOINT", endpoint), ("KIND", kind.name().to_owned())];
+    env.extend(more.iter().map(|(key, value)| (*key, (*value).to_owned())));
+    let mut role = Role::start(lab.host(host), role, &env);
+    assert_eq!(role.answer(), "ready");
+    role
+}
