@@ -21,6 +21,8 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "quick",
     "drop-rate",
     "drop-rate-narrow",
+    "drop-rate-drop",
+    "large-drop",
     "drop-rate-500kb",
     "one-round-trip",
     "payload",
