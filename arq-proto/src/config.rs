@@ -136,6 +136,8 @@ pub struct ConfigBuilder {
     /// How late the driver's timer fires at worst, 1 µs to 100 ms: the least that a probe time-out waits
     /// beyond the round trip, and that the reordering window lasts (RFC 9002 `kGranularity`).
     pub timer_granularity: Duration,
+    /// Whether a side that has dialled may leave the local port that it began with, when nothing comes back to that.
+    pub may_change_port: bool,
     /// Opaque to the protocol, at most 64 bytes: each side learns the other's in the handshake.
     pub app_params: Bytes,
 }
@@ -162,6 +164,7 @@ impl Default for ConfigBuilder {
             linger: Duration::from_millis(500),
             max_ack_delay: Duration::from_millis(5),
             timer_granularity: Duration::from_micros(100),
+            may_change_port: false,
             app_params: Bytes::new(),
         }
     }

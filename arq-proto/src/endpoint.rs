@@ -234,6 +234,21 @@ impl Endpoint {
         }
     }
 
+    /// The connection that sent the datagram which `quote` is the begin of. A quote too short to tell is of the only
+    /// connection, if there is one.
+    #[must_use]
+    pub fn route_report(&self, quote: &[u8]) -> Option<ConnectionHandle> {
+        let Some(id) = peek_connection_id(quote) else {
+            return self.known.keys().next().copied().filter(|_| self.known.len() == 1);
+        };
+        let by_id = match PacketKind::of(*quote.first()?).ok()? {
+            PacketKind::Hello => &self.by_local_cid,
+            PacketKind::Data { .. } => &self.by_remote_cid,
+            PacketKind::Challenge | PacketKind::Refuse | PacketKind::Reset => return None,
+        };
+        by_id.get(&id).copied()
+    }
+
     /// Answers a HELLO from what it says and a key: nothing is kept.
     fn on_hello(
         &mut self,

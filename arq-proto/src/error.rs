@@ -16,6 +16,12 @@ pub enum ConnectionError {
     /// No answer to the handshake within its time-out.
     #[error("no answer to the handshake within its time-out")]
     HandshakeTimedOut,
+    /// The network says that nothing reaches the peer: nobody has been connected.
+    #[error("{0}")]
+    Unreachable(Unreachable),
+    /// This host refuses to send to the peer: nobody has been connected.
+    #[error("the handshake could not be sent")]
+    Unsendable,
     /// The peer does not accept this connection.
     #[error("refused by the peer: {0}")]
     Refused(RefuseReason),
@@ -31,6 +37,9 @@ pub enum ConnectionError {
     /// The peer no longer knows the connection: it restarted, or had closed it.
     #[error("the peer no longer knows this connection (restarted?)")]
     PeerLostState,
+    /// The peer's host says that nobody has the port open, and the peer is silent: its process has ended.
+    #[error("the peer's port is closed (its process has ended?)")]
+    PeerGone,
     /// The peer restarted and opened a new connection from the same address.
     #[error("replaced by a newer connection from the same address")]
     Replaced,
@@ -52,6 +61,24 @@ pub enum RefuseReason {
     /// The endpoint has as many connections as it may have.
     #[error("too many connections")]
     Busy,
+}
+
+/// What the network says of datagrams that do not reach their destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Unreachable {
+    /// The host has nobody at the port.
+    #[error("port unreachable: nobody listens there")]
+    Port,
+    /// The host does not answer in its network.
+    #[error("host unreachable: no such neighbour")]
+    Host,
+    /// Nobody knows a way there, or only a circular one.
+    #[error("network unreachable: no route to the host")]
+    Network,
+    /// A firewall rejects it.
+    #[error("administratively prohibited: a firewall rejects it")]
+    Prohibited,
 }
 
 /// A rule that the peer broke, `docs/protocol.md` names each.

@@ -88,9 +88,11 @@ mod units;
 pub mod wire;
 
 pub use config::{Config, ConfigBuilder, ConfigError, CongestionConfig, FecConfig, Scheme};
-pub use connection::{Connection, Datagram, Transmit, ONE_CHUNK_OVERHEAD_BYTES};
+pub use connection::{
+    Connection, Datagram, Refusal, Transmit, UnreachableReport, ONE_CHUNK_OVERHEAD_BYTES,
+};
 pub use endpoint::{ConnectionHandle, Endpoint, EndpointConfig, Routed};
-pub use error::{ConnectionError, RefuseReason, SendError, Violation};
+pub use error::{ConnectionError, RefuseReason, SendError, Unreachable, Violation};
 pub use event::Event;
 pub use recv::WORTH_RECYCLING_BYTES;
 pub use stats::{EndpointStats, LaneStats, Stats};

@@ -91,6 +91,10 @@ pub struct Stats {
     /// Times that the chunk size was changed because loss grew with the size of packets, or did not any
     /// more.
     pub chunk_size_changes: u64,
+    /// Reports that a datagram did not reach the peer, true or made up.
+    pub unreachable_reports: u64,
+    /// Times that the peer's port was said to be closed, in answer to a packet that was sent.
+    pub suspicions: u64,
     /// Each lane.
     pub lanes: [LaneStats; LaneId::COUNT],
 }

@@ -28,6 +28,8 @@ pub enum TimerKind {
     KeepAlive,
     /// The peer is considered gone.
     Idle,
+    /// Ask a peer again whose port is said to be closed.
+    Suspicion,
     /// Ask again whether the peer is at its new address.
     Path,
     /// Judge the packet that asked whether its size passes (RFC 8899 §5.1.1, `PROBE_TIMER`).
@@ -39,7 +41,7 @@ pub enum TimerKind {
 }
 
 impl TimerKind {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Handshake,
         Self::Loss,
         Self::Pto,
@@ -49,6 +51,7 @@ impl TimerKind {
         Self::Hold,
         Self::KeepAlive,
         Self::Idle,
+        Self::Suspicion,
         Self::Path,
         Self::PathMtu,
         Self::Close,

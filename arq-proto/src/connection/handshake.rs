@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Connection, Origin, State};
+use super::{unreachable::Dubious, Connection, Origin, State};
 use crate::{
     error::ConnectionError,
     event::Event,
@@ -33,8 +33,9 @@ pub(super) struct Hello {
     instance: u64,
     started: Instant,
     /// When each attempt was sent.
-    sent: Vec<Instant>,
+    pub(super) sent: Vec<Instant>,
     due: bool,
+    pub(super) dubious: Dubious,
 }
 
 /// What a client repeats until the server has answered.
@@ -62,7 +63,13 @@ pub(crate) struct Accepted {
 impl Connection {
     /// A client's side.
     pub(crate) fn connect(now: Instant, origin: Origin, instance: u64) -> Self {
-        let hello = Hello { instance, started: now, sent: Vec::new(), due: true };
+        let hello = Hello {
+            instance,
+            started: now,
+            sent: Vec::new(),
+            due: true,
+            dubious: Dubious::default(),
+        };
         let mut connection = Self::new(now, origin, State::Hello(hello));
         connection.timers.set(TimerKind::Handshake, Some(now + FIRST_INTERVAL));
         connection

@@ -3,10 +3,11 @@
 //! One association: its state, the application's verbs, and how its parts are wired together.
 //!
 //! The phases have a file each: [`handshake`], [`receive`], [`transmit`] with [`redundancy`], [`settle`], [`timeouts`],
-//! [`probing`], [`path`] and [`close`].
+//! [`probing`], [`path`], [`other_port`], [`unreachable`] and [`close`].
 
 mod close;
 mod handshake;
+mod other_port;
 mod path;
 mod probing;
 mod receive;
@@ -14,6 +15,7 @@ mod redundancy;
 mod settle;
 mod timeouts;
 mod transmit;
+mod unreachable;
 
 use std::{
     collections::VecDeque,
@@ -50,9 +52,12 @@ use crate::{
 use close::Closing;
 pub(crate) use handshake::Accepted;
 use handshake::{CookieEcho, Hello};
+use other_port::OtherPort;
 use path::{Doubts, Left, PathProbe};
 pub use receive::Datagram;
 pub use transmit::{Transmit, ONE_CHUNK_OVERHEAD_BYTES};
+use unreachable::Suspicion;
+pub use unreachable::{Refusal, UnreachableReport};
 
 /// Where a connection stands.
 #[derive(Debug)]
@@ -136,6 +141,12 @@ pub struct Connection {
     spared_at: Option<Instant>,
     pinged_at: Instant,
     ping_due: bool,
+    /// This side has opened the connection.
+    dialled: bool,
+    /// Between the peer and this side there is only memory.
+    is_local: bool,
+    suspicion: Option<Suspicion>,
+    other_port: OtherPort,
     events: VecDeque<Event>,
     close_reason: Option<ConnectionError>,
     outcome: Outcome,
@@ -154,6 +165,7 @@ impl Connection {
         let path_mtu = PathMtu::new(config.usual_mtu());
         let left_out = LeftOut::new(&mut rng);
         let send_credit = SendCredit::new(config.connection_window_bytes.into());
+        let dialled = matches!(state, State::Hello(_));
         Self {
             recovery: Recovery::new(&config, path_mtu.size(), left_out, now),
             acks: AckManager::new(config.max_ack_delay, now),
@@ -195,6 +207,10 @@ impl Connection {
             spared_at: None,
             pinged_at: now,
             ping_due: false,
+            dialled,
+            is_local: false,
+            suspicion: None,
+            other_port: OtherPort::default(),
             events: VecDeque::new(),
             close_reason: None,
             outcome: Outcome::default(),

@@ -350,7 +350,7 @@ impl Connection {
         // Its loss says nothing about the path in use, and it has a timer of its own.
         draft.in_flight = false;
         let size = self.finish_packet(now, out, draft);
-        Some(Transmit { destination, size, segment_size: size })
+        Some(Transmit { destination, size, segment_size: size, from_other_port: false })
     }
 
     /// Whether we are behind a restless NAT, as far as we have heard.
@@ -363,8 +363,8 @@ impl Connection {
         let asked_at = self.heard_at.max(self.pinged_at);
         let (wait, asks) = match self.is_restless() {
             // Probes back off.
-            true => (self.restless_wait.min(self.config.keep_alive), self.recovery.only_asks()),
-            false => (self.config.keep_alive, false),
+            true => (self.restless_wait.min(self.keep_alive()), self.recovery.only_asks()),
+            false => (self.keep_alive(), false),
         };
         // Probes of what is in flight ask as well.
         let quiet = self.recovery.in_flight_bytes() == 0 || asks;

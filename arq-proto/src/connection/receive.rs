@@ -87,8 +87,11 @@ impl Connection {
             PacketKind::Reset => self.on_reset(Reset::decode(datagram)?),
             PacketKind::Data { .. } => {
                 self.on_data(now, received)?;
-                if from == self.remote && to == Some(from.ip()) {
-                    self.on_same_machine();
+                if let Some(to) = to.filter(|_| from == self.remote) {
+                    self.is_local = to == from.ip();
+                    if self.is_local {
+                        self.on_same_machine();
+                    }
                 }
             }
             PacketKind::Hello => return Err(DecodeError::Invalid("packet.kind")),
@@ -100,7 +103,10 @@ impl Connection {
     /// number; somebody who cannot read our packets can guess neither that nor the connection id.
     fn on_reset(&mut self, reset: Reset) {
         let open = !matches!(self.state, State::Hello(_) | State::Drained);
-        if open && reset.unknown == self.remote_cid && self.recovery.sent_lately(reset.number) {
+        if open
+            && reset.unknown == self.remote_cid
+            && self.recovery.sent_lately(reset.number).is_some()
+        {
             self.end(ConnectionError::PeerLostState);
         } else {
             self.counters.datagrams_dropped += 1;
@@ -128,6 +134,7 @@ impl Connection {
         self.counters.bytes_received += datagram.len() as u64;
         self.heard_at = now;
         self.recovery.on_heard(now);
+        self.acquit(now);
         self.confirm();
         self.note_path(now, received, number);
         self.spare.on_packet(datagram.len());

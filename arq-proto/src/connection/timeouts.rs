@@ -2,7 +2,7 @@
 
 //! What is done when a timer fires, and when does each fire next?
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{settle::judge_silence, Connection, State};
 use crate::{
@@ -15,6 +15,9 @@ use crate::{
     timer::TimerKind,
     units::LaneId,
 };
+
+/// The longest *keep_alive* between two processes of one machine.
+const MAX_LOCAL_KEEP_ALIVE: Duration = Duration::from_millis(400);
 
 impl Connection {
     pub(super) fn on_timer(&mut self, now: Instant, kind: TimerKind) {
@@ -32,6 +35,7 @@ impl Connection {
             TimerKind::Hold => self.on_hold_timer(now),
             TimerKind::KeepAlive => self.on_keep_alive_timer(now),
             TimerKind::Idle => self.on_idle_timer(now),
+            TimerKind::Suspicion => self.on_suspicion_timer(now),
             TimerKind::Path => self.on_path_timer(now),
             TimerKind::PathMtu => self.on_mtu_timer(now),
             TimerKind::Close => self.on_close_timer(now),
@@ -48,6 +52,7 @@ impl Connection {
             self.recovery.on_pto(now, reverse, enough, &mut self.outcome);
             let time_outs = self.recovery.time_outs();
             self.small_packet_due = self.path_mtu.wants_small_packet(time_outs);
+            self.consider_other_port(now);
         } else {
             let independent = !self.recovery.channel().is_bursty();
             let chance = independent.then(|| Confidence::new(self.recovery.loss.upper()));
@@ -90,6 +95,13 @@ impl Connection {
         } else {
             self.end(ConnectionError::TimedOut);
         }
+    }
+
+    /// Silence after which the peer is asked whether it lives. On one machine that is cheap, and the system tells at once
+    /// of a process that is gone.
+    fn keep_alive(&self) -> Duration {
+        let most = if self.is_local { MAX_LOCAL_KEEP_ALIVE } else { Duration::MAX };
+        self.config.keep_alive.min(most)
     }
 
     fn on_hold_timer(&mut self, now: Instant) {

@@ -39,6 +39,9 @@ pub struct Transmit {
     pub size: usize,
     /// Bytes of each datagram but the last, which may be shorter.
     pub segment_size: usize,
+    /// It is to leave from a local port that was not used before, where there can be one. If something authentic comes
+    /// back there, that is the port from then on.
+    pub from_other_port: bool,
 }
 
 /// Bytes of a packet with one chunk beside the chunk's data, at most.
@@ -152,7 +155,8 @@ impl Connection {
                 .or_else(|| self.transmit_mtu_probe(now, out))
                 .or_else(|| self.transmit_to_candidate(now, out))
                 .or_else(|| self.transmit_data(now, out, max_segments))
-                .or_else(|| self.transmit_small_packet(now, out)),
+                .or_else(|| self.transmit_small_packet(now, out))
+                .or_else(|| self.transmit_from_other_port(now, out)),
             State::Closing(_) => self.transmit_close(now, out),
             State::Drained => None,
         };
@@ -168,7 +172,8 @@ impl Connection {
 
     pub(super) fn single(&self, start: usize, end: usize) -> Transmit {
         let size = end - start;
-        Transmit { destination: self.destination_of(size), size, segment_size: size }
+        let destination = self.destination_of(size);
+        Transmit { destination, size, segment_size: size, from_other_port: false }
     }
 
     /// One packet to where the peer seems to be now, as long as may be sent there. A longer one may be too long
@@ -179,7 +184,7 @@ impl Connection {
         let size = self.write_packet(now, out, allowance.min(limit) as usize, true)?;
         self.announce_writable(now);
         self.finish_if_flushed(now);
-        Some(Transmit { destination, size, segment_size: size })
+        Some(Transmit { destination, size, segment_size: size, from_other_port: false })
     }
 
     fn transmit_data(
@@ -201,7 +206,8 @@ impl Connection {
         }
         self.announce_writable(now);
         self.finish_if_flushed(now);
-        Some(Transmit { destination: self.remote, size: out.len() - start, segment_size })
+        let size = out.len() - start;
+        Some(Transmit { destination: self.remote, size, segment_size, from_other_port: false })
     }
 
     /// Appends one packet of at most `limit` bytes, with `chunks` if any may be sent; returns its size.

@@ -38,8 +38,8 @@ use crate::{
     wire::ack::Ack,
 };
 
-/// A reset that answers a packet further back than this is out of date.
-const RESET_MEMORY_PACKETS: u64 = 1 << 16;
+/// A reset, or a report, about a packet further back than this is out of date.
+const PROOF_MEMORY_PACKETS: u64 = 1 << 16;
 /// No packet has this number.
 const OFF_PATH: PacketNumber = PacketNumber(u64::MAX);
 /// Flights at a time whose ends have a time-out of their own.
@@ -163,12 +163,12 @@ impl Recovery {
         self.ledger.only_asks()
     }
 
-    /// Whether a packet with this truncated number was sent lately, as proof that a reset is not
-    /// made up.
-    pub(crate) fn sent_lately(&self, truncated: u32) -> bool {
+    /// The number that this one stands for, if it was used lately: proof that a reset, or a report about the packet,
+    /// is not made up.
+    pub(crate) fn sent_lately(&self, truncated: u32) -> Option<PacketNumber> {
         let next = self.next_number();
         let number = PacketNumber::expand(truncated, next);
-        number < next && next.0 - number.0 <= RESET_MEMORY_PACKETS
+        (number < next && next.0 - number.0 <= PROOF_MEMORY_PACKETS).then_some(number)
     }
 
     /// Leaves the next number out if its turn has come.

@@ -76,6 +76,16 @@ pub fn peek_connection_id(datagram: &[u8]) -> Option<ConnectionId> {
     reader.u64("dcid").ok().map(ConnectionId)
 }
 
+/// The destination and the truncated number of a DATA packet, of which there may be no more than the begin.
+#[must_use]
+pub fn peek_number(datagram: &[u8]) -> Option<(ConnectionId, u32)> {
+    let (first, rest) = datagram.split_first()?;
+    let PacketKind::Data { .. } = PacketKind::of(*first).ok()? else { return None };
+    let mut reader = Reader::new(rest);
+    let id = reader.u64("data.dcid").ok()?;
+    Some((ConnectionId(id), reader.u32("data.number").ok()?))
+}
+
 /// The client's first packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {

@@ -13,6 +13,7 @@ mod endings;
 mod frames;
 mod handshake;
 mod parameters;
+mod reports;
 mod strangers;
 
 use std::net::SocketAddr;
