@@ -78,6 +78,8 @@ pub(crate) fn driver_runtime() -> ZResult<Handle> {
 fn protocol_config(config: &LinkConfig) -> ZResult<Config> {
     let mut protocol = config.protocol.clone();
     protocol.app_params = terms::offer(config);
+    // Who names an address and a port means them.
+    protocol.may_change_port = config.bind.is_none();
     // The keep-alives of zenoh's best-effort link: it ends the session when they are lost.
     protocol.repair_best_effort = 1 << Priority::Control as u8;
     Ok(protocol.build().map_err(|error| zerror!("{error}"))?)

@@ -19,7 +19,14 @@ mod timer;
 mod turns;
 mod warning;
 
-use std::{cell::RefCell, future::poll_fn, io, sync::Arc, time::Instant};
+use std::{
+    cell::RefCell,
+    future::poll_fn,
+    io,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Instant,
+};
 
 use tokio::sync::watch;
 
@@ -27,9 +34,9 @@ pub use connection::{ArqConnection, ConnectError, SendError};
 pub use endpoint::ArqEndpoint;
 pub use timer::TIMER_GRANULARITY;
 
-use crate::socket::ReceiveBatch;
+use crate::socket::{DatagramSocket, ReceiveBatch};
 use endpoint::Progress;
-use shared::Shared;
+use shared::{Ports, Shared};
 
 /// Receive calls of one turn.
 const RECEIVE_BATCHES: usize = 4;
@@ -46,6 +53,11 @@ thread_local! {
 /// The time, as the runtime sees it.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
+}
+
+/// Ready when something may have come to the other port, if there is one.
+fn poll_other(other: Option<&dyn DatagramSocket>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    other.map_or(Poll::Pending, |other| other.poll_readable(cx))
 }
 
 /// The driver of one socket. Ends when the last user and the last connection are gone.
@@ -78,16 +90,25 @@ impl Driver {
             self.report(progress);
             shared.deadlines.arm();
             let blocked = shared.turns.is_blocked();
+            let mut reported = false;
+            let Ports { current, other } = shared.ports();
             tokio::select! {
-                ready = poll_fn(|cx| shared.socket.poll_readable(cx)) => ready?,
+                ready = poll_fn(|cx| current.poll_readable(cx)) => ready?,
+                ready = poll_fn(|cx| poll_other(other.as_deref(), cx)) => ready?,
                 fired = shared.deadlines.expired() => fired?,
                 () = shared.wake.notified() => {}
-                ready = poll_fn(|cx| shared.socket.poll_writable(cx)), if blocked => {
+                () = poll_fn(|cx| current.poll_reports(cx)) => reported = true,
+                ready = poll_fn(|cx| current.poll_writable(cx)), if blocked => {
                     ready?;
                     shared.turns.unblock();
                 }
             }
-            let more_to_read = self.receive();
+            let more_to_read = self.receive(&*current, false)
+                | other.is_some_and(|other| self.receive(&*other, true));
+            if reported {
+                // What the peers have said counts for more.
+                self.take_reports(&*current);
+            }
             self.handle_timeouts();
             self.send();
             if more_to_read || shared.turns.has_ready() {
@@ -98,12 +119,12 @@ impl Driver {
         Ok(())
     }
 
-    /// Reads what has arrived; says whether there may be more.
-    fn receive(&self) -> bool {
+    /// Reads what has arrived, perhaps at the other port; says whether there may be more.
+    fn receive(&self, socket: &dyn DatagramSocket, is_other: bool) -> bool {
         BATCH.with_borrow_mut(|batch| {
             for _ in 0..RECEIVE_BATCHES {
-                match self.0.socket.try_receive(batch) {
-                    Ok(()) => self.dispatch(batch),
+                match socket.try_receive(batch) {
+                    Ok(()) => self.dispatch(batch, is_other),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
                     Err(error) => tracing::debug!(%error, "receive failed"),
                 }
@@ -112,15 +133,27 @@ impl Driver {
         })
     }
 
-    fn dispatch(&self, batch: &ReceiveBatch) {
+    fn dispatch(&self, batch: &ReceiveBatch, is_other: bool) {
+        let begin = now();
         let sorted = self.0.route(batch.datagrams());
         sorted.replaced.iter().for_each(|(old, address)| old.replaced_from(*address));
         for (connection, datagrams) in sorted.by_connection() {
             for part in datagrams.chunks(DATAGRAMS_A_HOLD) {
                 connection.handle_datagrams(part.iter().map(|(_, datagram)| *datagram));
             }
+            if is_other && connection.heard_at() >= begin {
+                self.0.change_port();
+            }
             connection.transmit(connection::DRIVER_BATCHES);
         }
+    }
+
+    fn take_reports(&self, socket: &dyn DatagramSocket) {
+        socket.take_reports(&mut |report| {
+            let Some(connection) = self.0.sender_of(report.quote) else { return };
+            connection.handle_unreachable(report);
+            connection.transmit(connection::DRIVER_BATCHES);
+        });
     }
 
     fn handle_timeouts(&self) {

@@ -13,8 +13,11 @@ use std::{
 use arq_proto::{
     Config, ConnectionHandle, Datagram, Endpoint, EndpointConfig, EndpointStats, Routed, Violation,
 };
-use parking_lot::Mutex;
-use tokio::sync::{mpsc, Notify};
+use parking_lot::{Mutex, RwLock};
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc, Notify},
+};
 
 use super::{
     connection::{ArqConnection, Inner},
@@ -28,11 +31,21 @@ use crate::socket::{DatagramSocket, Segments};
 
 /// What the driver and the connections share.
 pub(super) struct Shared {
-    pub(super) socket: Box<dyn DatagramSocket>,
+    ports: RwLock<Ports>,
+    runtime: Handle,
+    /// Where the socket was bound at first.
+    local: SocketAddr,
     pub(super) deadlines: Deadlines,
     pub(super) wake: Notify,
     pub(super) turns: Turns,
     registry: Mutex<Registry>,
+}
+
+/// The socket in use, and the one from which a silent peer was asked last.
+#[derive(Clone)]
+pub(super) struct Ports {
+    pub(super) current: Arc<dyn DatagramSocket>,
+    pub(super) other: Option<Arc<dyn DatagramSocket>>,
 }
 
 struct Registry {
@@ -88,8 +101,11 @@ impl Shared {
         getrandom::fill(&mut seed).map_err(io::Error::other)?;
         let accept = config.accept.clone().unwrap_or_default();
         let refusals = Refusals { limit: config.max_connections, ..Refusals::default() };
+        let local = socket.local_addr();
         Ok(Self {
-            socket,
+            ports: RwLock::new(Ports { current: socket.into(), other: None }),
+            runtime: Handle::current(),
+            local,
             registry: Mutex::new(Registry {
                 core: Endpoint::new(config, seed, now()),
                 connections: BTreeMap::new(),
@@ -138,11 +154,51 @@ impl Shared {
     }
 
     pub(super) fn local_addr(&self) -> SocketAddr {
-        self.socket.local_addr()
+        self.local
+    }
+
+    pub(super) fn ports(&self) -> Ports {
+        self.ports.read().clone()
+    }
+
+    /// The socket in use.
+    pub(super) fn socket(&self) -> Arc<dyn DatagramSocket> {
+        self.ports.read().current.clone()
+    }
+
+    /// Sends a question from a port that was not used before, and listens there until the next one.
+    pub(super) fn send_from_other_port(&self, segments: &Segments<'_>) {
+        let _context = self.runtime.enter();
+        let sent = self.socket().at_other_port().and_then(|socket| {
+            let Some(socket) = socket else { return Ok(()) };
+            socket.try_send(segments)?;
+            self.ports.write().other = Some(socket);
+            self.wake.notify_one();
+            Ok(())
+        });
+        if let Err(error) = sent {
+            tracing::debug!(%error, "no question from another port");
+        }
+    }
+
+    /// The peer has answered to the other port: it is the one from now on.
+    pub(super) fn change_port(&self) {
+        let mut ports = self.ports.write();
+        if let Some(other) = ports.other.take() {
+            tracing::debug!(old = %ports.current.local_addr(), new = %other.local_addr(), "another port");
+            ports.current = other;
+        }
     }
 
     pub(super) fn connection(&self, handle: ConnectionHandle) -> Option<Arc<Inner>> {
         self.registry.lock().connections.get(&handle).cloned()
+    }
+
+    /// The connection that sent what begins like this.
+    pub(super) fn sender_of(&self, quote: &[u8]) -> Option<Arc<Inner>> {
+        let registry = self.registry.lock();
+        let handle = registry.core.route_report(quote)?;
+        registry.connections.get(&handle).cloned()
     }
 
     pub(super) fn connections(&self) -> Vec<Arc<Inner>> {
@@ -247,7 +303,7 @@ impl Shared {
             contents: reply,
             segment_bytes: reply.len(),
         };
-        if let Err(error) = self.socket.try_send(&segments) {
+        if let Err(error) = self.socket().try_send(&segments) {
             tracing::trace!(%error, "a reply was lost");
         }
     }

@@ -5,17 +5,20 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     fmt, io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::Arc,
     task::{Context, Poll, Waker},
 };
 
+use arq_proto::{Unreachable, UnreachableReport};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{DatagramSocket, ReceiveBatch, Segments};
 
 /// Bytes that wait at one socket; what exceeds them is dropped, as a kernel would.
 const INBOX_BYTES: usize = 4 << 20;
+/// Bytes of a datagram that a report quotes, as many as routers do at least that do more than RFC 792 asks.
+const QUOTE_BYTES: usize = 64;
 /// As many as Linux takes in one call.
 const MAX_SEGMENTS: usize = 44;
 
@@ -32,6 +35,8 @@ struct Network {
     blocked: bool,
     /// The longest datagram that a socket takes.
     longest: usize,
+    /// Whether hosts say that nobody has a port.
+    reports_closed_ports: bool,
     writers: Vec<Waker>,
 }
 
@@ -40,6 +45,16 @@ struct Inbox {
     datagrams: VecDeque<(SocketAddr, Vec<u8>)>,
     bytes: usize,
     reader: Option<Waker>,
+    reports: VecDeque<Report>,
+    report_reader: Option<Waker>,
+}
+
+/// What a report says, and the begin of the datagram that it is about.
+struct Report {
+    cause: Unreachable,
+    destination: SocketAddr,
+    reporter: IpAddr,
+    quote: Vec<u8>,
 }
 
 impl MemoryNetwork {
@@ -52,6 +67,7 @@ impl MemoryNetwork {
             arrives: Box::new(arrives),
             blocked: false,
             longest: usize::MAX,
+            reports_closed_ports: false,
             writers: Vec::new(),
         })))
     }
@@ -87,6 +103,23 @@ impl MemoryNetwork {
     /// Makes every send of a datagram longer than `bytes` fail as an interface's MTU does.
     pub fn limit_sends(&self, bytes: usize) {
         self.lock().longest = bytes;
+    }
+
+    /// Makes hosts say of each datagram to a port that nobody has: there is nobody. Otherwise they keep silent.
+    pub fn report_closed_ports(&self, report: bool) {
+        self.lock().reports_closed_ports = report;
+    }
+
+    /// Takes the socket at `address` off the network, as if its process had ended.
+    pub fn kill(&self, address: SocketAddr) {
+        self.lock().sockets.remove(&address);
+    }
+
+    /// Sends a report to the socket at `to`, true or not.
+    pub fn report(&self, to: SocketAddr, report: &UnreachableReport<'_>) {
+        let UnreachableReport { cause, destination, reporter, quote } = *report;
+        let report = Report { cause, destination, reporter, quote: quote.to_vec() };
+        self.lock().report(to, report);
     }
 
     fn lock(&self) -> MutexGuard<'_, Network> {
@@ -166,6 +199,34 @@ impl DatagramSocket for MemorySocket {
         Ok(())
     }
 
+    fn poll_reports(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut network = self.network.lock();
+        let Some(inbox) = network.sockets.get_mut(&self.address) else { return Poll::Pending };
+        if inbox.reports.is_empty() {
+            inbox.report_reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    }
+
+    fn take_reports(&self, show: &mut dyn FnMut(&UnreachableReport<'_>)) {
+        let mut network = self.network.lock();
+        let Some(inbox) = network.sockets.get_mut(&self.address) else { return };
+        let reports = std::mem::take(&mut inbox.reports);
+        drop(network);
+        for Report { cause, destination, reporter, quote } in &reports {
+            let (cause, destination, reporter) = (*cause, *destination, *reporter);
+            show(&UnreachableReport { cause, destination, reporter, quote });
+        }
+    }
+
+    fn at_other_port(&self) -> io::Result<Option<Arc<dyn DatagramSocket>>> {
+        let ip = self.address.ip();
+        let mut ports = (self.address.port()..u16::MAX).map(|port| SocketAddr::new(ip, port + 1));
+        let socket = ports.find_map(|address| self.network.bind(address).ok());
+        Ok(socket.map(|socket| Arc::new(socket) as Arc<dyn DatagramSocket>))
+    }
+
     fn local_addr(&self) -> SocketAddr {
         self.address
     }
@@ -176,11 +237,24 @@ impl DatagramSocket for MemorySocket {
 }
 
 impl Network {
+    fn report(&mut self, to: SocketAddr, report: Report) {
+        let Some(inbox) = self.sockets.get_mut(&to) else { return };
+        inbox.reports.push_back(report);
+        if let Some(reader) = inbox.report_reader.take() {
+            reader.wake();
+        }
+    }
+
     fn deliver(&mut self, from: SocketAddr, to: SocketAddr, datagram: &[u8]) {
         if !(self.arrives)(from, to, datagram) {
             return;
         }
         let Some(inbox) = self.sockets.get_mut(&to) else {
+            if self.reports_closed_ports {
+                let (cause, reporter) = (Unreachable::Port, to.ip());
+                let quote = datagram[..datagram.len().min(QUOTE_BYTES)].to_vec();
+                self.report(from, Report { cause, destination: to, reporter, quote });
+            }
             return;
         };
         if inbox.bytes + datagram.len() > INBOX_BYTES {

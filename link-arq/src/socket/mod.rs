@@ -8,16 +8,18 @@
 
 pub mod memory;
 mod readiness;
+mod reports;
 pub mod udp;
 
 use std::{
     fmt, io,
     io::IoSliceMut,
     net::{IpAddr, SocketAddr},
+    sync::Arc,
     task::{Context, Poll},
 };
 
-use arq_proto::Datagram;
+use arq_proto::{Datagram, UnreachableReport};
 use quinn_udp::RecvMeta;
 
 /// Datagrams of equal size for one destination, the last may be shorter.
@@ -63,6 +65,22 @@ pub trait DatagramSocket: Send + Sync + fmt::Debug + 'static {
     /// `WouldBlock` when none has been sent as the socket's buffer is full; any other error means that all that were not
     /// sent are lost.
     fn try_send(&self, segments: &Segments<'_>) -> io::Result<()>;
+
+    /// Ready when [`Self::take_reports`] may find something: never where the system reports nothing.
+    fn poll_reports(&self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    /// Shows what the network has said of datagrams that were sent: a bounded number of reports at a time.
+    fn take_reports(&self, _show: &mut dyn FnMut(&UnreachableReport<'_>)) {}
+
+    /// Another socket like this one, at a port that is free; `None` where that cannot be. Needs a tokio runtime's context.
+    ///
+    /// # Errors
+    /// What the system answers.
+    fn at_other_port(&self) -> io::Result<Option<Arc<dyn DatagramSocket>>> {
+        Ok(None)
+    }
 
     /// The address that the socket is bound to.
     fn local_addr(&self) -> SocketAddr;

@@ -3,7 +3,8 @@
 //! Who is woken when a socket can be read, or has room again?
 //!
 //! On Unix a runtime that waits for room to write is woken by each datagram that leaves: a wake-up for
-//! each send call, for nothing. So room is asked for only while the socket is full.
+//! each send call, for nothing. So room is asked for only while the socket is full. A report of the network is an error of
+//! the socket, which wakes no reader: Linux has a readiness of its own for it.
 
 #[cfg(not(unix))]
 pub(super) use runtime::Watched;
@@ -18,11 +19,14 @@ mod unix {
         net::UdpSocket,
         os::fd::{AsFd, OwnedFd},
         pin::Pin,
+        sync::Arc,
         task::{ready, Context, Poll},
         time::Duration,
     };
 
     use parking_lot::Mutex;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    use tokio::io::Ready;
     use tokio::{
         io::{unix::AsyncFd, Interest},
         time::Sleep,
@@ -30,12 +34,29 @@ mod unix {
 
     /// When to look for room, where the system has no descriptor left to watch it with.
     const LOOK_AGAIN: Duration = Duration::from_millis(1);
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const INTEREST: Interest = Interest::READABLE.add(Interest::ERROR);
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    const INTEREST: Interest = Interest::READABLE;
 
     /// A socket that the runtime watches.
     #[derive(Debug)]
     pub(in super::super) struct Watched {
-        socket: AsyncFd<UdpSocket>,
+        socket: Arc<AsyncFd<UdpSocket>>,
         full: Mutex<Option<Full>>,
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        error: Mutex<Option<Wait>>,
+    }
+
+    /// Ends when the socket has an error.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    struct Wait(Pin<Box<dyn Future<Output = ()> + Send>>);
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    impl std::fmt::Debug for Wait {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.debug_struct("Wait").finish_non_exhaustive()
+        }
     }
 
     /// How room in a full socket is waited for.
@@ -53,8 +74,13 @@ mod unix {
     impl Watched {
         /// Needs a tokio runtime's context.
         pub(in super::super) fn new(socket: UdpSocket) -> io::Result<Self> {
-            let socket = AsyncFd::with_interest(socket, Interest::READABLE)?;
-            Ok(Self { socket, full: Mutex::default() })
+            let socket = Arc::new(AsyncFd::with_interest(socket, INTEREST)?);
+            Ok(Self {
+                socket,
+                full: Mutex::default(),
+                #[cfg(any(target_os = "linux", target_os = "android"))]
+                error: Mutex::default(),
+            })
         }
 
         pub(in super::super) fn socket(&self) -> &UdpSocket {
@@ -63,6 +89,30 @@ mod unix {
 
         pub(in super::super) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
             self.socket.poll_read_ready(cx).map_ok(drop)
+        }
+
+        /// Ready when the socket may have an error to tell of. The next one makes it ready again.
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        pub(in super::super) fn poll_error(&self, cx: &mut Context<'_>) -> Poll<()> {
+            let mut error = self.error.lock();
+            let Wait(wait) = error.get_or_insert_with(|| {
+                let socket = self.socket.clone();
+                Wait(Box::pin(async move {
+                    match socket.ready(Interest::ERROR).await {
+                        Ok(mut ready) => ready.clear_ready_matching(Ready::ERROR),
+                        // The runtime shuts down.
+                        Err(_) => std::future::pending().await,
+                    }
+                }))
+            });
+            ready!(wait.as_mut().poll(cx));
+            *error = None;
+            Poll::Ready(())
+        }
+
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        pub(in super::super) fn poll_error(&self, _cx: &mut Context<'_>) -> Poll<()> {
+            Poll::Pending
         }
 
         pub(in super::super) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -131,6 +181,10 @@ mod runtime {
 
         pub(in super::super) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
             self.0.poll_recv_ready(cx)
+        }
+
+        pub(in super::super) fn poll_error(&self, _cx: &mut Context<'_>) -> Poll<()> {
+            Poll::Pending
         }
 
         pub(in super::super) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -6,14 +6,18 @@
 use std::{
     io,
     net::{IpAddr, SocketAddr, UdpSocket as StdSocket},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        Arc,
+    },
     task::{Context, Poll},
 };
 
+use arq_proto::UnreachableReport;
 use quinn_udp::{Transmit, UdpSocketState};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
-use super::{readiness::Watched, DatagramSocket, ReceiveBatch, Segments};
+use super::{readiness::Watched, reports, DatagramSocket, ReceiveBatch, Segments};
 
 /// How a UDP socket is set up. The defaults bind to any free port of any interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +52,7 @@ pub struct UdpDatagramSocket {
     /// source address that is gone.
     max_segments: AtomicUsize,
     local: SocketAddr,
+    options: SocketOptions,
     /// With a type-of-service byte, datagrams go one by one: `quinn-udp` would overwrite the byte
     /// with its ECN mark.
     keeps_tos: bool,
@@ -72,11 +77,13 @@ impl UdpDatagramSocket {
         if let Some(tos) = options.dscp {
             set_type_of_service(&socket, local, tos)?;
         }
+        reports::ask(&socket);
         resize_buffers(&socket, &offload, options);
         let keeps_tos = options.dscp.is_some();
         let max_segments = if keeps_tos { 1 } else { offload.max_gso_segments() };
         let socket = Watched::new(socket)?;
-        Ok(Self { socket, offload, max_segments: max_segments.into(), local, keeps_tos })
+        let options = options.clone();
+        Ok(Self { socket, offload, max_segments: max_segments.into(), local, options, keeps_tos })
     }
 
     fn send_one_by_one(&self, segments: &Segments<'_>) -> io::Result<()> {
@@ -95,7 +102,9 @@ impl UdpDatagramSocket {
 
     fn send_once(&self, segments: &Segments<'_>) -> io::Result<()> {
         if self.keeps_tos {
-            return self.socket.try_write(|socket| send_plainly(&SockRef::from(socket), segments));
+            return self.socket.try_write(|socket| {
+                reports::past(|| send_plainly(&SockRef::from(socket), segments))
+            });
         }
         let transmit = Transmit {
             destination: segments.destination,
@@ -104,7 +113,8 @@ impl UdpDatagramSocket {
             segment_size: Some(segments.segment_bytes),
             src_ip: segments.source,
         };
-        self.socket.try_write(|socket| self.offload.try_send(socket.into(), &transmit))
+        self.socket
+            .try_write(|socket| reports::past(|| self.offload.try_send(socket.into(), &transmit)))
     }
 }
 
@@ -119,7 +129,9 @@ impl DatagramSocket for UdpDatagramSocket {
 
     fn try_receive(&self, batch: &mut ReceiveBatch) -> io::Result<()> {
         batch.fill(|buffers, meta| {
-            self.socket.try_read(|socket| self.offload.recv(socket.into(), buffers, meta))
+            self.socket.try_read(|socket| {
+                reports::past(|| self.offload.recv(socket.into(), buffers, meta))
+            })
         })
     }
 
@@ -135,6 +147,19 @@ impl DatagramSocket for UdpDatagramSocket {
             }
             result => result,
         }
+    }
+
+    fn poll_reports(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.socket.poll_error(cx)
+    }
+
+    fn take_reports(&self, show: &mut dyn FnMut(&UnreachableReport<'_>)) {
+        reports::take(self.socket.socket(), show);
+    }
+
+    fn at_other_port(&self) -> io::Result<Option<Arc<dyn DatagramSocket>>> {
+        let address = SocketAddr::new(self.local.ip(), 0);
+        Ok(Some(Arc::new(Self::bind(address, &self.options)?)))
     }
 
     fn local_addr(&self) -> SocketAddr {

@@ -250,6 +250,20 @@ pub const FIGURES: &[Figure<AssociationStats>] = &[
         "Datagrams dropped as damaged, malformed, replayed or foreign"
     ),
     counter!(
+        "unreachable_reports",
+        None,
+        unreachable_reports,
+        |a| a.stats.unreachable_reports,
+        "Reports that a datagram did not reach the peer, true or made up"
+    ),
+    counter!(
+        "suspicions",
+        None,
+        suspicions,
+        |a| a.stats.suspicions,
+        "Times that the peer's host said nobody has its port, and the peer was asked"
+    ),
+    counter!(
         "messages_expired",
         None,
         messages_expired,

@@ -16,7 +16,10 @@ use std::{
     time::Duration,
 };
 
-use arq_proto::{Config, ConfigBuilder, ConnectionError, EndpointConfig, LaneId, Reliability};
+use arq_proto::{
+    Config, ConfigBuilder, ConnectionError, EndpointConfig, LaneId, Reliability, Unreachable,
+    UnreachableReport,
+};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 use tokio::{

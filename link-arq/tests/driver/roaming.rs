@@ -6,7 +6,7 @@ use std::{
     io,
     net::SocketAddr,
     sync::{
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         Arc,
     },
     task::{Context, Poll},
@@ -125,4 +125,64 @@ async fn a_server_answers_from_what_is_left_when_the_address_that_was_asked_is_g
     moved.store(1, Ordering::Relaxed);
     talk(&far, &near).await;
     assert_eq!(near.remote(), SocketAddr::from(SERVER_ELSEWHERE));
+}
+
+/// A network whose NAT forgets nothing, and after `stuck` is set sends what comes from the client's first port to nobody.
+fn sticky(stuck: &Arc<AtomicBool>) -> MemoryNetwork {
+    let stuck = stuck.clone();
+    MemoryNetwork::new(move |from, to, _| {
+        let first = SocketAddr::from(CLIENT);
+        !(stuck.load(Ordering::Relaxed) && (from == first || to == first))
+    })
+}
+
+fn mobile() -> ConfigBuilder {
+    ConfigBuilder { may_change_port: true, ..config() }
+}
+
+// ARQ-PTH-9
+#[tokio::test(start_paused = true)]
+async fn a_flow_that_leads_nowhere_is_left_for_another_port() {
+    let stuck = Arc::new(AtomicBool::new(false));
+    let pair = pair_with(sticky(&stuck), mobile()).await;
+    pair.near.send(lane(5), b"before").await.unwrap();
+    assert_eq!(pair.far.recv(lane(5)).await.unwrap(), b"before"[..]);
+    for round in 0..3 {
+        stuck.store(round == 0, Ordering::Relaxed);
+        pair.near.send(lane(5), b"there").await.unwrap();
+        let there = timeout(2 * SECOND, pair.far.recv(lane(5))).await;
+        assert_eq!(there.expect("it finds a way").unwrap(), b"there"[..]);
+        pair.far.send(lane(5), b"back").await.unwrap();
+        let back = timeout(SECOND, pair.near.recv(lane(5))).await;
+        assert_eq!(back.expect("both ways").unwrap(), b"back"[..]);
+        assert_ne!(pair.far.remote(), CLIENT.into(), "it stays there");
+    }
+}
+
+// ARQ-PTH-9
+#[tokio::test(start_paused = true)]
+async fn a_router_that_was_replaced_behind_a_nat_is_noticed_within_a_second() {
+    let stuck = Arc::new(AtomicBool::new(false));
+    let network = sticky(&stuck);
+    let pair = pair_with(network.clone(), mobile()).await;
+    pair.near.send(lane(5), b"before").await.unwrap();
+    pair.far.recv(lane(5)).await.unwrap();
+    stuck.store(true, Ordering::Relaxed);
+    network.kill(SERVER.into());
+    let _replacement = endpoint(&network, SERVER, Some(config().build().unwrap()));
+    pair.near.send(lane(5), b"after").await.unwrap();
+    let reason = timeout(SECOND, pair.near.closed()).await.expect("it is noticed");
+    assert_eq!(reason, ConnectionError::PeerLostState);
+}
+
+// ARQ-PTH-9
+#[tokio::test(start_paused = true)]
+async fn who_was_told_its_port_keeps_it() {
+    let stuck = Arc::new(AtomicBool::new(false));
+    let pair = pair_with(sticky(&stuck), config()).await;
+    pair.near.send(lane(5), b"before").await.unwrap();
+    pair.far.recv(lane(5)).await.unwrap();
+    stuck.store(true, Ordering::Relaxed);
+    pair.near.send(lane(5), b"after").await.unwrap();
+    assert_eq!(pair.near.closed().await, ConnectionError::TimedOut);
 }

@@ -31,8 +31,8 @@ pub enum ConnectError {
     /// It ended before it was open.
     #[error(transparent)]
     Ended(#[from] ConnectionError),
-    /// Nobody answered, and this host has refused to send.
-    #[error("{reason}; sending has failed meanwhile: {source}")]
+    /// This host has refused to send.
+    #[error("{reason}; the system says: {source}")]
     Unsent {
         /// How the attempt ended.
         reason: ConnectionError,
@@ -138,7 +138,12 @@ impl ArqConnection {
         self.lifecycle(|state| match (&state.phase, &state.send_error) {
             (Phase::Opening, _) => None,
             (Phase::Established, _) => Some(Ok(())),
-            (Phase::Closed(reason @ ConnectionError::HandshakeTimedOut), Some(source)) => {
+            (
+                Phase::Closed(
+                    reason @ (ConnectionError::HandshakeTimedOut | ConnectionError::Unsendable),
+                ),
+                Some(source),
+            ) => {
                 let (reason, source) = (reason.clone(), source.clone());
                 Some(Err(ConnectError::Unsent { reason, source }))
             }

@@ -18,7 +18,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use arq_proto::{Config, ConnectionError, ConnectionHandle, Datagram, Event, LaneSet, Violation};
+use arq_proto::{
+    Config, ConnectionError, ConnectionHandle, Datagram, Event, LaneSet, UnreachableReport,
+    Violation,
+};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
@@ -143,12 +146,22 @@ impl Inner {
         });
     }
 
+    /// When the peer was last heard.
+    pub(super) fn heard_at(&self) -> Instant {
+        self.state.lock().core.heard_at()
+    }
+
     pub(super) fn handle_timeout(self: &Arc<Self>) {
         self.with_core(|state, now| {
             // The index has already forgotten this one.
             state.armed = state.armed.filter(|armed| *armed > now);
             state.core.handle_timeout(now);
         });
+    }
+
+    /// The network says that something has not arrived.
+    pub(super) fn handle_unreachable(self: &Arc<Self>, report: &UnreachableReport<'_>) {
+        self.with_core(|state, now| state.core.handle_unreachable(now, report));
     }
 
     /// Replaced by a newer connection of the same peer, which hears nothing of this.

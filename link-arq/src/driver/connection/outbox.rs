@@ -3,9 +3,9 @@
 //! Who sends for a connection: packets leave in the order of their numbers, and system calls are made
 //! without the connection's lock.
 
-use std::{io, net::IpAddr, sync::Arc};
+use std::{io, net::IpAddr, sync::Arc, time::Instant};
 
-use arq_proto::Transmit;
+use arq_proto::{Refusal, Transmit};
 
 use super::{Inner, Phase, State};
 use crate::{
@@ -107,7 +107,11 @@ impl Inner {
                 contents: &buffer,
                 segment_bytes: transmit.segment_size,
             };
-            match endpoint.socket.try_send(&segments) {
+            if transmit.from_other_port {
+                endpoint.send_from_other_port(&segments);
+                continue;
+            }
+            match endpoint.socket().try_send(&segments) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let unsent = Unsent { bytes: buffer, transmit, source };
@@ -117,11 +121,8 @@ impl Inner {
                 // As good as lost on the way: the protocol repairs it.
                 Err(error) => {
                     tracing::trace!(handle = ?self.handle, %error, "send failed");
-                    if is_too_long(&error) {
-                        let size = transmit.segment_size;
-                        self.with_core(|state, now| state.core.handle_refused(now, size));
-                    }
-                    self.state.lock().on_refused_send(error);
+                    let size = transmit.segment_size;
+                    self.with_core(|state, now| state.on_refused_send(now, size, error));
                 }
             }
         }
@@ -140,7 +141,7 @@ impl Inner {
         buffer.clear();
         let mut state = self.state.lock();
         let fit = MAX_OFFLOAD_BYTES / usize::from(state.core.path_mtu());
-        let max_segments = endpoint.socket.max_segments().min(fit.max(1));
+        let max_segments = endpoint.socket().max_segments().min(fit.max(1));
         if let Some(transmit) = state.core.poll_transmit(now(), buffer, max_segments) {
             let source = state.core.local_ip().filter(|_| self.keeps_source);
             return Some((transmit, source));
@@ -166,15 +167,40 @@ impl Inner {
 }
 
 impl State {
-    fn on_refused_send(&mut self, error: io::Error) {
+    fn on_refused_send(&mut self, now: Instant, size: usize, error: io::Error) {
+        if is_too_long(&error) {
+            self.core.handle_refused(now, size);
+        }
         if is_refused_source(&error) {
             // The address is gone: until the peer asks another, the routing table chooses among those that are left.
             self.core.handle_local_ip_gone();
         }
         // Who cannot open a connection hears of it; an open one repairs what is lost.
         if matches!(self.phase, Phase::Opening) {
+            let refusal = refusal(&error);
             self.send_error = Some(Arc::new(error));
+            if let Some(refusal) = refusal {
+                self.core.handle_send_refused(now, refusal);
+            }
         }
+    }
+}
+
+/// What a refusal means for further datagrams, if that is known. A full queue, or a lack of memory, means nothing.
+fn refusal(error: &io::Error) -> Option<Refusal> {
+    /// What a firewall of this host makes of a datagram that it drops. EACCES is a route that is prohibited.
+    const EPERM: i32 = 1;
+    match error.kind() {
+        io::ErrorKind::NetworkUnreachable
+        | io::ErrorKind::NetworkDown
+        | io::ErrorKind::HostUnreachable
+        | io::ErrorKind::AddrNotAvailable
+        | io::ErrorKind::InvalidInput => Some(Refusal::NoWay),
+        io::ErrorKind::PermissionDenied if error.raw_os_error() == Some(EPERM) => {
+            Some(Refusal::Dropped)
+        }
+        io::ErrorKind::PermissionDenied => Some(Refusal::NoWay),
+        _ => None,
     }
 }
 
