@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
-//! The case book: what users report of links in the field, tried between two hosts, beside the stock link.
+//! The case book: what users report of links in the field, tried between hosts of a lab over `arq/` and, in the same run,
+//! over a stock link.
 //!
-//! Every test is two or three processes in a lab, with zenoh's stock settings. `--nocapture` shows the measured figures.
+//! Each test is named after what the user saw. Every node has zenoh's stock settings unless the test says otherwise.
+//! `--nocapture` shows the measured figures.
 
 #[path = "real_network/nodes.rs"]
 mod nodes;
 #[path = "field/queues.rs"]
 mod queues;
 mod support;
+#[path = "field/unreachable.rs"]
+mod unreachable;
 
 use arq_bench::lab::Lab;
 use parking_lot::{Mutex, MutexGuard};

@@ -9,8 +9,8 @@ use crate::summary::{Spread, Summary};
 
 const LINKS: u64 = 1_000;
 const KIB_PER_LINK: f64 = 64.0;
-/// The default of `keep_alive_ms`.
-const KEEP_ALIVE_S: f64 = 1.0;
+/// How long a link waits between two processes of one machine, whatever `keep_alive_ms` says.
+const KEEP_ALIVE_S: f64 = 0.4;
 /// A keep-alive is a question and its answer: where both sides ask at once, each sends one of both.
 const PACKETS_PER_KEEP_ALIVE: f64 = 2.0;
 /// The timer that asks, and the datagrams that come. What else wakes a thread belongs to the whole process.

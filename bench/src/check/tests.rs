@@ -49,8 +49,8 @@ fn records_of_many_links() -> Vec<Record> {
     let side = SideOfMany {
         bytes_per_idle_link: 32.0 * 1_024.0,
         idle_cpu_s: 3.0,
-        wake_ups: 100_000,
-        packets_sent: 66_000,
+        wake_ups: 250_000,
+        packets_sent: 165_000,
         ..SideOfMany::default()
     };
     let many_links = ManyLinks {
@@ -319,8 +319,8 @@ fn t10_turns_on_what_idle_links_of_either_side_cost() {
     assert_eq!(large.worst, "KiB per idle link, connecting: 65.00 of at most 64.00");
     // 1,100 links for 60 s.
     let missed: [fn(&mut ManyLinks); 5] = [
-        |many| many.listening.packets_sent = 133_000,
-        |many| many.listening.wake_ups = 199_000,
+        |many| many.listening.packets_sent = 331_000,
+        |many| many.listening.wake_ups = 496_000,
         |many| many.connecting.ptos = 1,
         |many| many.listening.retransmitted = 1,
         |many| many.connecting.links_lost = 1,
