@@ -54,6 +54,8 @@ pub(crate) struct SendLane {
     refused_at: Option<Instant>,
     /// The next message is a part of what the last one has begun.
     rest_follows: bool,
+    /// Since the queue was last empty, something came in parts.
+    holds_parts: bool,
     /// The peer should hear that it need not wait for messages below `base`.
     forget_due: bool,
     /// Packets under way that say so.
@@ -119,6 +121,7 @@ impl SendLane {
             limits,
             refused_at: None,
             rest_follows: false,
+            holds_parts: false,
             forget_due: false,
             forgets_in_flight: 0,
             expired: 0,
@@ -147,17 +150,19 @@ impl SendLane {
         let (limits, outlet) = (self.limits, outlet());
         let refused =
             self.refused_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
-        limits.admits_before(waiting, outlet)
+        self.holds_parts && limits.admits_behind_parts(waiting, outlet)
             || self.rest_follows && limits.admits_rest(waiting, outlet)
             || limits.admits_in_silence(waiting, outlet, refused)
     }
 
     /// Takes a message, for which there is room. `more`: the next one is a part of it.
     pub(crate) fn push(&mut self, now: Instant, data: Bytes, more: bool) {
+        let was_empty = self.unsent_bytes == 0;
         self.unsent_bytes += data.len();
         self.buffered_bytes += data.len();
         self.refused_at = None;
         self.rest_follows = more;
+        self.holds_parts = more || self.holds_parts && !was_empty;
         let expires_at = if self.is_reliable() { None } else { self.repair_for.map(|t| now + t) };
         self.messages.push_back(Message::new(data, now, expires_at));
         self.most = self.most.max(self.messages.len());

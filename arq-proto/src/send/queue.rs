@@ -64,9 +64,9 @@ impl QueueLimits {
         waiting.bytes < self.bytes.unwrap_or(BYTES) && waiting.age < self.age
     }
 
-    /// Whether a message may begin: what waits is old, but leaves soon. The end of a long message is as old as the path
-    /// took for the rest of it.
-    pub(crate) fn admits_before(&self, waiting: Waiting, outlet: Outlet) -> bool {
+    /// Whether a message may begin behind what came in parts: the end of that is as old as the path took for the rest of
+    /// it, and yet leaves soon.
+    pub(crate) fn admits_behind_parts(&self, waiting: Waiting, outlet: Outlet) -> bool {
         let soon = outlet.rate.bytes_in(self.age);
         outlet.silence.is_zero()
             && waiting.bytes < self.bytes.unwrap_or(BYTES)
@@ -126,10 +126,10 @@ mod tests {
     #[test]
     fn the_end_of_a_long_message_leaves_soon_however_old_it_is() {
         let auto = limits(None);
-        assert!(auto.admits_before(waiting(200, 400), outlet(20, 0)));
-        assert!(!auto.admits_before(waiting(200, 400), outlet(15, 0)), "107 ms");
-        assert!(!auto.admits_before(waiting(200, 400), outlet(20, 1)), "nothing leaves");
-        assert!(!limits(Some(200_000)).admits_before(waiting(200, 400), outlet(20, 0)));
+        assert!(auto.admits_behind_parts(waiting(200, 400), outlet(20, 0)));
+        assert!(!auto.admits_behind_parts(waiting(200, 400), outlet(15, 0)), "107 ms");
+        assert!(!auto.admits_behind_parts(waiting(200, 400), outlet(20, 1)), "nothing leaves");
+        assert!(!limits(Some(200_000)).admits_behind_parts(waiting(200, 400), outlet(20, 0)));
     }
 
     #[test]
