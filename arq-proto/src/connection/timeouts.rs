@@ -99,7 +99,7 @@ impl Connection {
 
     /// Silence after which the peer is asked whether it lives. On one machine that is cheap, and the system tells at once
     /// of a process that is gone.
-    fn keep_alive(&self) -> Duration {
+    pub(super) fn keep_alive(&self) -> Duration {
         let most = if self.is_local { MAX_LOCAL_KEEP_ALIVE } else { Duration::MAX };
         self.config.keep_alive.min(most)
     }
