@@ -14,6 +14,9 @@ pub enum Event {
     Readable(LaneId),
     /// A lane that refused a message has room again.
     Writable(LaneId),
+    /// Datagrams that leave in one transmission are lost where single ones arrive: this host damages batches. The
+    /// connection sends no more of them.
+    BatchesLost,
     /// The connection ended. Said once, and last; what was received before can still be read.
     Closed(ConnectionError),
 }

@@ -10,6 +10,7 @@ use std::{
 use smallvec::SmallVec;
 
 use crate::{
+    batches::Burst,
     congestion::LossCause,
     send::message::Symbol,
     units::{LaneId, MessageSeq, PacketNumber},
@@ -56,7 +57,16 @@ pub(crate) struct SentPacket {
     pub(crate) bytes: u32,
     pub(crate) fate: Fate,
     pub(crate) app_limited: bool,
+    pub(crate) burst: Burst,
     pub(crate) contents: Contents,
+}
+
+/// A packet whose fate is final.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Settled {
+    pub(crate) bytes: u32,
+    pub(crate) burst: Burst,
+    pub(crate) lost: bool,
 }
 
 impl SentPacket {
@@ -195,15 +205,15 @@ impl SentLedger {
 
     /// Raises the floor past packets whose fate is known or was decided before
     /// `settled_before`, and forgets the oldest ones below it. Tells `on_settled`, in the order of
-    /// sending, its number, how long each packet was and whether it was lost for good.
+    /// sending, the number of each packet and whether it was lost for good.
     pub(crate) fn prune(
         &mut self,
         now: Instant,
         settled_before: Option<Instant>,
-        mut on_settled: impl FnMut(u64, u32, bool),
+        mut on_settled: impl FnMut(u64, Settled),
     ) {
         while let Some(packet) = self.get(self.floor) {
-            let (fate, bytes) = (packet.fate, packet.bytes);
+            let (fate, bytes, burst) = (packet.fate, packet.bytes, packet.burst);
             let settled = match packet.fate {
                 Fate::Acked | Fate::Skipped => true,
                 // What lies below the floor is dropped on arrival: an acknowledgement that was
@@ -221,8 +231,8 @@ impl SentLedger {
                 break;
             }
             match fate {
-                Fate::Acked => on_settled(self.floor, bytes, false),
-                Fate::Lost(..) => on_settled(self.floor, bytes, true),
+                Fate::Acked => on_settled(self.floor, Settled { bytes, burst, lost: false }),
+                Fate::Lost(..) => on_settled(self.floor, Settled { bytes, burst, lost: true }),
                 Fate::InFlight | Fate::NeverInFlight | Fate::Skipped => {}
             }
             self.floor += 1;
@@ -273,7 +283,8 @@ mod tests {
     use super::*;
 
     fn packet(sent_at: Instant, fate: Fate) -> SentPacket {
-        SentPacket { sent_at, bytes: 100, fate, app_limited: false, contents: Contents::new() }
+        let (burst, contents) = (Burst::Single, Contents::new());
+        SentPacket { sent_at, bytes: 100, fate, app_limited: false, burst, contents }
     }
 
     #[test]
@@ -283,7 +294,7 @@ mod tests {
         let mut ledger = SentLedger::default();
         let mut flight = |packets| {
             (0..packets).for_each(|_| ledger.push(packet(t0, Fate::Acked)));
-            ledger.prune(t0, None, |_, _, _| ());
+            ledger.prune(t0, None, |_, _| ());
             ledger.packets.capacity()
         };
         let large = flight(4_000);
@@ -301,7 +312,7 @@ mod tests {
         let mut ledger = SentLedger::default();
         let push = |ledger: &mut SentLedger, packets: u64, fate| {
             (0..packets).for_each(|_| ledger.push(packet(t0, fate)));
-            ledger.prune(t0, None, |_, _, _| ());
+            ledger.prune(t0, None, |_, _| ());
         };
         push(&mut ledger, 1, Fate::InFlight);
         push(&mut ledger, MAX_OPEN + OPEN_FLIGHTS - 1, Fate::NeverInFlight);
@@ -336,15 +347,16 @@ mod tests {
         assert_eq!(ledger.set_fate(2, Fate::Acked), Some(Fate::Acked));
         assert_eq!(ledger.set_fate(9, Fate::Acked), None);
         let mut settled = Vec::new();
-        ledger.prune(t0, None, |_, _, lost| settled.push(lost));
+        ledger.prune(t0, None, |_, packet| settled.push(packet.lost));
         assert_eq!(ledger.floor(), PacketNumber(0));
         ledger.set_fate(0, Fate::Lost(t0, LossCause::Gap));
         assert_eq!(ledger.in_flight().map(|(n, _)| n).collect::<Vec<_>>(), [4]);
-        ledger.prune(t0, Some(t0), |_, _, lost| settled.push(lost));
+        ledger.prune(t0, Some(t0), |_, packet| settled.push(packet.lost));
         assert_eq!(ledger.floor(), PacketNumber(0), "lost just now");
-        ledger.prune(t0, Some(t0 + Duration::from_millis(1)), |_, _, lost| settled.push(lost));
+        ledger
+            .prune(t0, Some(t0 + Duration::from_millis(1)), |_, packet| settled.push(packet.lost));
         assert_eq!((ledger.floor(), ledger.base()), (PacketNumber(4), PacketNumber(0)));
-        ledger.prune(t0 + LOST_MEMORY, None, |_, _, lost| settled.push(lost));
+        ledger.prune(t0 + LOST_MEMORY, None, |_, packet| settled.push(packet.lost));
         assert_eq!(settled, [true, false], "in the order of sending, each once");
         assert_eq!(ledger.base(), PacketNumber(4));
         assert_eq!((ledger.in_flight_packets(), ledger.in_flight_bytes()), (1, 100));

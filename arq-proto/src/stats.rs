@@ -44,6 +44,10 @@ pub struct Stats {
     pub packets_received: u64,
     /// Bytes of UDP payload received and accepted.
     pub bytes_received: u64,
+    /// Transmissions of two datagrams and more.
+    pub batches_sent: u64,
+    /// Times that these were found to be lost where single datagrams arrive, so that none leave any more.
+    pub batches_stopped: u64,
     /// Packets declared lost.
     pub packets_lost: u64,
     /// Packets declared lost that were acknowledged later.

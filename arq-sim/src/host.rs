@@ -55,6 +55,9 @@ pub struct HostConfig {
     pub timer_lateness: Duration,
     /// Datagrams that one transmission may hold.
     pub segments: usize,
+    /// Share of transmissions of several datagrams that vanish below the socket: a kernel that damages segmentation
+    /// offload.
+    pub batch_loss: f32,
     /// Datagrams that arrive at the same time are read before anything is sent, as a driver with
     /// receive offload does: there are fewer acknowledgements then, and more depends on each.
     pub reads_together: bool,
@@ -71,6 +74,7 @@ impl HostConfig {
             on_accept: AppPlan::default(),
             timer_lateness: Duration::ZERO,
             segments: 10,
+            batch_loss: 0.0,
             reads_together: false,
         }
     }
@@ -84,6 +88,8 @@ pub struct Conn {
     pub app: App,
     /// When the handshake was done, since the start of the world.
     pub connected_at: Option<Duration>,
+    /// When it was found that the host loses batches, since the start of the world.
+    pub batches_lost_at: Option<Duration>,
     /// When and why it ended.
     pub closed: Option<(Duration, ConnectionError)>,
     /// The endpoint has forgotten it.
@@ -102,6 +108,7 @@ impl Conn {
             config,
             app,
             connected_at: None,
+            batches_lost_at: None,
             closed: None,
             removed: false,
             armed: None,
@@ -134,6 +141,8 @@ impl Conn {
 pub(crate) struct Outgoing {
     pub(crate) to: SocketAddr,
     pub(crate) bytes: Vec<u8>,
+    /// It does not get out of the host.
+    pub(crate) vanishes: bool,
 }
 
 /// A host of the world.
@@ -208,7 +217,9 @@ impl Host {
             let events = take_events(conn, clock)?;
             let read = conn.app.read(clock, &mut conn.connection);
             let written = conn.app.write(clock, &mut conn.connection);
-            let sent = transmit(conn, self.config.segments, clock, outgoing)?;
+            let (segments, batch_loss) = (self.config.segments, self.config.batch_loss);
+            let lost = |rng: &mut Rng| batch_loss > 0.0 && rng.f32() < batch_loss;
+            let sent = transmit(conn, segments, clock, outgoing, || lost(&mut self.rng))?;
             if events + read + written + sent == 0 {
                 break;
             }
@@ -238,6 +249,7 @@ fn take_events(conn: &mut Conn, clock: &Clock) -> Result<usize, String> {
             Event::Connected => conn.connected_at = Some(clock.offset()),
             Event::Readable(lane) => conn.app.on_readable(lane),
             Event::Writable(lane) => conn.app.on_writable(lane),
+            Event::BatchesLost => conn.batches_lost_at = Some(clock.offset()),
             Event::Closed(error) => conn.closed = Some((clock.offset(), error)),
         }
         if count > MAX_ROUNDS {
@@ -252,6 +264,7 @@ fn transmit(
     segments: usize,
     clock: &Clock,
     outgoing: &mut Vec<Outgoing>,
+    mut loses_batch: impl FnMut() -> bool,
 ) -> Result<usize, String> {
     let mut count = 0;
     let mut buf = Vec::new();
@@ -263,8 +276,10 @@ fn transmit(
         };
         before.check_after(conn)?;
         invariant::check_transmit(&transmit, buf.len(), segments)?;
+        let vanishes = buf.len() > transmit.segment_size && loses_batch();
         for segment in buf.chunks(transmit.segment_size) {
-            outgoing.push(Outgoing { to: transmit.destination, bytes: segment.to_vec() });
+            let (to, bytes) = (transmit.destination, segment.to_vec());
+            outgoing.push(Outgoing { to, bytes, vanishes });
         }
         count += 1;
         if count > MAX_ROUNDS {

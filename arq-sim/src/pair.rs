@@ -86,6 +86,7 @@ impl Pair {
         let host = |name, address: &str| HostConfig {
             timer_lateness: scenario.timer_lateness,
             segments: scenario.segments,
+            batch_loss: scenario.batch_loss,
             reads_together: scenario.reads_together,
             ..HostConfig::new(name, parse(address))
         };

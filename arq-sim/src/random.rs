@@ -53,6 +53,7 @@ impl Scenario {
             timer_lateness: if rng.bool() { Duration::ZERO } else { 3 * MS.mul_f64(rng.f64()) },
             segments: rng.usize(1..=16),
             reads_together: rng.bool(),
+            batch_loss: if rng.u8(..8) == 0 { rng.f32() } else { 0.0 },
             limit: Duration::from_secs(1_200),
         }
     }

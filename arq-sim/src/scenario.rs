@@ -32,6 +32,8 @@ pub struct Scenario {
     pub timer_lateness: Duration,
     /// Datagrams that one transmission may hold.
     pub segments: usize,
+    /// See [`HostConfig::batch_loss`](crate::HostConfig::batch_loss); of both.
+    pub batch_loss: f32,
     /// See [`HostConfig::reads_together`](crate::HostConfig::reads_together); of both.
     pub reads_together: bool,
     /// Virtual time for everything to be delivered.
@@ -52,6 +54,7 @@ impl Scenario {
             server: AppPlan::default(),
             timer_lateness: Duration::ZERO,
             segments: 10,
+            batch_loss: 0.0,
             reads_together: false,
             limit: Duration::from_secs(60),
         }

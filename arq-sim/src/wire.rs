@@ -163,6 +163,8 @@ pub enum Fate {
     TooLong,
     /// Nobody has its destination.
     NoSuchHost,
+    /// Its host lost the batch that it left in.
+    BatchLost,
     /// A test took it away.
     Withheld,
 }

@@ -397,7 +397,8 @@ impl World {
         match endpoint.route(now, datagram.from, &datagram.bytes, &mut reply) {
             Routed::Dropped => {}
             Routed::Reply => {
-                self.dispatch(id, vec![Outgoing { to: datagram.from, bytes: reply }]);
+                let (to, vanishes) = (datagram.from, false);
+                self.dispatch(id, vec![Outgoing { to, bytes: reply, vanishes }]);
             }
             Routed::Connection(handle) => self.hand_over(id, handle, datagram),
             Routed::Accepted { handle, connection, replaced } => {

@@ -29,6 +29,7 @@ use rand_core::SeedableRng;
 
 use crate::{
     acks::AckManager,
+    batches::Batches,
     chunk_size::ChunkTuner,
     config::{Config, MAX_MTU, MIN_WINDOW_BYTES},
     error::{ConnectionError, SendError},
@@ -105,6 +106,8 @@ pub struct Connection {
     path_mtu: PathMtu,
     /// The size of chunks that pays, below that.
     chunk_tuner: ChunkTuner,
+    /// Whether packets leave several at a time.
+    batches: Batches,
     /// Something of a message's first round left since the end of the last flight.
     first_round_open: bool,
     /// A small packet shall show whether only large ones vanish.
@@ -177,6 +180,7 @@ impl Connection {
             spare_window: spare_window(&config),
             path_mtu,
             chunk_tuner: ChunkTuner::default(),
+            batches: Batches::default(),
             first_round_open: false,
             small_packet_due: false,
             config,

@@ -267,6 +267,7 @@ impl Connection {
         self.timers.set(TimerKind::Path, None);
         self.acks.loss = LossEstimator::default();
         self.chunk_tuner = ChunkTuner::default();
+        self.batches.on_path_change();
         self.path_mtu.on_path_change();
         // First the size of packets, then those who count in it.
         self.follow_path_mtu();

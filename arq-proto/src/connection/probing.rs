@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! How long packets may be, and chunks should be: the connection's part of [`path_mtu`] and
-//! [`chunk_size`].
+//! How long packets may be, chunks should be, and whether packets leave together: the connection's part of
+//! [`path_mtu`], [`chunk_size`] and [`batches`].
 //!
+//! [`batches`]: crate::batches
 //! [`path_mtu`]: crate::path_mtu
 //! [`chunk_size`]: crate::chunk_size
 
@@ -13,8 +14,11 @@ use super::{
     Connection,
 };
 use crate::{
+    chunk_size::ChunkTuner,
     config::{MAX_MTU, MAX_MTU_IPV6},
+    event::Event,
     send::lane::ChunkLimits,
+    sent::Settled,
     wire::{frame::Frame, packet::DataHeader},
 };
 
@@ -92,20 +96,36 @@ impl Connection {
         self.follow_path_mtu();
     }
 
-    /// What became of packets that are settled tells of sizes.
-    pub(super) fn learn_sizes(&mut self, now: Instant) {
+    /// What became of packets that are settled tells of sizes and batches.
+    pub(super) fn learn_shapes(&mut self, now: Instant) {
         let mut settled = std::mem::take(&mut self.recovery.settled);
         let loss = self.recovery.loss.upper();
-        for (bytes, lost) in settled.drain(..) {
-            self.path_mtu.on_settled(now, bytes, lost, loss);
-            self.chunk_tuner.on_settled(bytes, lost);
+        let had_stopped = self.batches.are_stopped();
+        for Settled { bytes, burst, lost } in settled.drain(..) {
+            self.batches.on_settled(burst, lost);
+            // Most packets of a batch are long: its loss is not that of their size.
+            if !self.batches.doubts(burst) {
+                self.path_mtu.on_settled(now, bytes, lost, loss);
+                self.chunk_tuner.on_settled(bytes, lost);
+            }
         }
         // Keeps the buffer: it is filled for every acknowledgement.
         self.recovery.settled = settled;
+        if self.batches.are_stopped() && !had_stopped {
+            self.on_batches_lost();
+        }
         self.follow_path_mtu();
         // Longer than chance alone makes them.
         let burst = self.recovery.loss.mean_run() * (1.0 - loss.as_f64());
         self.chunk_tuner.decide(self.largest_chunk_bytes(), burst);
+    }
+
+    /// What was lost was this host's doing, and is over.
+    fn on_batches_lost(&mut self) {
+        self.counters.batches_stopped += 1;
+        self.events.push_back(Event::BatchesLost);
+        self.chunk_tuner = ChunkTuner::default();
+        self.recovery.forget_losses();
     }
 
     pub(super) fn follow_path_mtu(&mut self) {

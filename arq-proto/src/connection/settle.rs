@@ -46,7 +46,7 @@ impl Connection {
         self.doubt(outcome.doubtful.drain(..));
         // Keep the buffers: they are filled for every acknowledgement.
         self.outcome = outcome;
-        self.learn_sizes(now);
+        self.learn_shapes(now);
         self.finish_if_flushed(now);
     }
 

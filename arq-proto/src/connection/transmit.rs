@@ -12,6 +12,7 @@ use std::{
 
 use super::{has_deadline, path::Candidate, Connection, State};
 use crate::{
+    batches::{Burst, Plan},
     config::Config,
     error::ConnectionError,
     recovery::Departure,
@@ -78,6 +79,7 @@ pub(super) struct Draft {
     frames: usize,
     /// Where the tag must start at the latest.
     pub(super) end: usize,
+    burst: Burst,
     contents: Contents,
     /// Whether it counts as in flight: it elicits an acknowledgement whose absence says something about the path.
     pub(super) in_flight: bool,
@@ -163,6 +165,7 @@ impl Connection {
         if let Some(transmit) = &transmit {
             let datagrams = transmit.size.div_ceil(transmit.segment_size) as u64;
             self.counters.packets_sent += datagrams;
+            self.counters.batches_sent += u64::from(datagrams > 1);
             self.counters.bytes_sent += transmit.size as u64;
             self.count_allowance(transmit);
         }
@@ -181,7 +184,7 @@ impl Connection {
     fn transmit_to_candidate(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
         let Candidate { address: destination, allowance } = self.candidate()?;
         let limit = self.path_mtu.size().min(BASE_MTU).into();
-        let size = self.write_packet(now, out, allowance.min(limit) as usize, true)?;
+        let size = self.write_packet(now, out, allowance.min(limit) as usize, true, Burst::Single)?;
         self.announce_writable(now);
         self.finish_if_flushed(now);
         Some(Transmit { destination, size, segment_size: size, from_other_port: false })
@@ -196,9 +199,14 @@ impl Connection {
         let start = out.len();
         // Where the peer no longer is they would only fill the window.
         let chunks = self.recovery.is_on_path();
-        let segment_size = self.write_packet(now, out, self.path_mtu.size().into(), chunks)?;
-        for _ in 1..max_segments.max(1) {
-            match self.write_packet(now, out, segment_size, chunks) {
+        let silent = self.recovery.time_outs() > 0;
+        let Plan { burst, packets, bytes } = self.batches.plan(max_segments, silent, &mut self.rng);
+        let limit = bytes.unwrap_or_else(|| self.path_mtu.size().into());
+        let first = self.write_packet(now, out, limit, chunks, burst);
+        self.batches.on_sent(first);
+        let segment_size = first?;
+        for _ in 1..packets {
+            match self.write_packet(now, out, segment_size, chunks, burst) {
                 Some(size) if size == segment_size => {}
                 // A shorter one ends the batch.
                 Some(_) | None => break,
@@ -217,13 +225,14 @@ impl Connection {
         out: &mut Vec<u8>,
         limit: usize,
         chunks: bool,
+        burst: Burst,
     ) -> Option<usize> {
         let may_send_chunks = chunks && self.may_send_chunks(now);
         let urgent = self.acks.is_due() || self.recovery.probe_due || self.has_control();
         if !urgent && !may_send_chunks {
             return None;
         }
-        let mut draft = self.start_packet(now, out, limit)?;
+        let mut draft = Draft { burst, ..self.start_packet(now, out, limit)? };
         if may_send_chunks {
             self.offer_symbols(now, out, &mut draft);
         }
@@ -292,8 +301,15 @@ impl Connection {
         }
         .encode(out);
         let end = start + limit.saturating_sub(TAG_BYTES);
-        let (frames, contents) = (out.len(), Contents::new());
-        Some(Draft { start, frames, end, contents, in_flight: false, timestamp: None })
+        Some(Draft {
+            start,
+            frames: out.len(),
+            end,
+            burst: Burst::Single,
+            contents: Contents::new(),
+            in_flight: false,
+            timestamp: None,
+        })
     }
 
     /// Chunks and repair symbols, until the packet is full.
@@ -406,9 +422,9 @@ impl Connection {
         let is_probe = self.recovery.probe_due;
         let app_limited = self.find_waiting_lanes().is_empty();
         let number = self.recovery.next_number();
-        let Draft { start, in_flight, contents, .. } = draft;
+        let Draft { start, in_flight, burst, contents, .. } = draft;
         // A datagram is at most 64 KiB.
-        let departure = Departure { bytes: bytes as u32, in_flight, app_limited, contents };
+        let departure = Departure { bytes: bytes as u32, in_flight, app_limited, burst, contents };
         self.recovery.on_sent(now, departure);
         // The end of a flight: nobody else would make the peer answer soon.
         let is_last = app_limited || !self.recovery.window_allows(self.path_mtu.size().into());

@@ -27,12 +27,13 @@ use rtt::RttEstimator;
 use sleep::Sleeps;
 
 use crate::{
+    batches::Burst,
     config::Config,
     congestion::{self, AckSample, Controller, LossCause, LossSample, RttSample, SentSample},
     error::Violation,
     fec::{channel::Channel, policy::Stakes},
     pacing::Pacer,
-    sent::{Content, Contents, Fate, SentLedger, SentPacket},
+    sent::{Content, Contents, Fate, SentLedger, SentPacket, Settled},
     stats::Stats,
     units::{PacketNumber, Rate},
     wire::ack::Ack,
@@ -94,8 +95,8 @@ pub(crate) struct Recovery {
     packets_spuriously_lost: u64,
     /// When something was last heard from the peer.
     heard_at: Instant,
-    /// Length of packets whose fate is final, and whether they were lost, in the order of sending.
-    pub(crate) settled: Vec<(u32, bool)>,
+    /// Packets whose fate is final, in the order of sending.
+    pub(crate) settled: Vec<Settled>,
     mtu: u16,
     /// A probe must leave although there may be nothing to repair.
     pub(crate) probe_due: bool,
@@ -108,6 +109,7 @@ pub(crate) struct Departure {
     pub(crate) in_flight: bool,
     /// It is all there was to send.
     pub(crate) app_limited: bool,
+    pub(crate) burst: Burst,
     pub(crate) contents: Contents,
 }
 
@@ -181,6 +183,7 @@ impl Recovery {
             bytes: 0,
             fate: Fate::Skipped,
             app_limited: false,
+            burst: Burst::Single,
             contents: Contents::new(),
         });
     }
@@ -250,7 +253,7 @@ impl Recovery {
     }
 
     pub(crate) fn on_sent(&mut self, now: Instant, packet: Departure) {
-        let Departure { bytes, in_flight, contents, .. } = packet;
+        let Departure { bytes, in_flight, burst, contents, .. } = packet;
         let number = self.next_number();
         let bytes_sent = u64::from(bytes);
         self.cap.iter_mut().for_each(|cap| match in_flight {
@@ -275,6 +278,7 @@ impl Recovery {
             bytes,
             fate: if in_flight { Fate::InFlight } else { Fate::NeverInFlight },
             app_limited,
+            burst,
             contents,
         });
         // Whoever only acknowledges hears of no acknowledgement that would prune the ledger.
@@ -494,10 +498,10 @@ impl Recovery {
         // An acknowledgement later than this is not waited for.
         let settled_before = now.checked_sub(self.rtt.conservative() * 2);
         let (loss, settled, path_from) = (&mut self.loss, &mut self.settled, self.path_from);
-        self.ledger.prune(now, settled_before, |number, bytes, lost| {
+        self.ledger.prune(now, settled_before, |number, packet| {
             if number >= path_from.0 {
-                loss.record(lost);
-                settled.push((bytes, lost));
+                loss.record(packet.lost);
+                settled.push(packet);
             }
         });
     }
@@ -542,14 +546,19 @@ impl Recovery {
 
     /// The path changed: keep the ledger, forget what was learnt about the old path.
     pub(crate) fn on_path_change(&mut self) {
-        self.path_from = self.next_number();
+        self.forget_losses();
         self.rtt.reset();
         self.detector = LossDetector::new(self.granularity);
+        self.tails.clear();
+    }
+
+    /// What was lost until now, and the rate that came of it, say nothing about what leaves from now on.
+    pub(crate) fn forget_losses(&mut self) {
+        self.path_from = self.next_number();
         self.loss = LossEstimator::default();
         self.settled.clear();
         self.controller.on_path_change();
         self.pto_count = 0;
-        self.tails.clear();
         self.probe_budget = None;
     }
 

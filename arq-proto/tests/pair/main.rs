@@ -8,6 +8,7 @@
 mod common;
 
 mod addresses;
+mod batches;
 mod best_effort;
 mod chunk_size;
 mod closing;

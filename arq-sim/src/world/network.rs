@@ -18,10 +18,14 @@ impl World {
     /// Sends what a host wants sent.
     pub(super) fn dispatch(&mut self, from: HostId, outgoing: Vec<Outgoing>) {
         let source = self.address(from);
-        for Outgoing { to, bytes } in outgoing {
+        for Outgoing { to, bytes, vanishes } in outgoing {
             let exchange = self.exchanged.entry((from, to)).or_default();
             exchange.sent_bytes += bytes.len() as u64;
             let datagram = Datagram { from: source, to, bytes: Bytes::from(bytes) };
+            if vanishes {
+                self.record(&Passage { datagram, fate: Fate::BatchLost });
+                continue;
+            }
             if let Some(datagram) = self.pass_tap(datagram) {
                 self.enter_wire(from, datagram);
             }
@@ -96,6 +100,7 @@ impl World {
             Fate::Blackout => LoggedFate::Vanishes("lost in a blackout"),
             Fate::TooLong => LoggedFate::Vanishes("longer than the MTU"),
             Fate::NoSuchHost => LoggedFate::Vanishes("nobody there"),
+            Fate::BatchLost => LoggedFate::Vanishes("lost with its batch"),
             Fate::Withheld => LoggedFate::Vanishes("withheld"),
         };
         let Datagram { from, to, bytes } = &passage.datagram;

@@ -13,6 +13,7 @@ mod buffers;
 mod connection;
 mod endpoint;
 mod lanes;
+mod offload;
 mod shared;
 mod sorted;
 mod timer;

@@ -185,6 +185,20 @@ pub const FIGURES: &[Figure<AssociationStats>] = &[
         "UDP payload received and accepted"
     ),
     counter!(
+        "batches_sent",
+        None,
+        batches_sent,
+        |a| a.stats.batches_sent,
+        "Transmissions of two datagrams and more in one system call"
+    ),
+    counter!(
+        "batches_stopped",
+        None,
+        batches_stopped,
+        |a| a.stats.batches_stopped,
+        "Times that these were found to be lost where single datagrams arrive, so that none leave any more"
+    ),
+    counter!(
         "packets_lost",
         None,
         packets_lost,

@@ -26,7 +26,7 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 
-use super::{lanes::LaneWaiters, now, shared::Shared};
+use super::{lanes::LaneWaiters, now, offload, shared::Shared};
 use outbox::Outbox;
 
 pub use handle::{ArqConnection, ConnectError, SendError};
@@ -217,6 +217,7 @@ impl Inner {
                     state.offer = None;
                 }
                 Event::Readable(lane) => state.readable.insert(lane),
+                Event::BatchesLost => offload::note_damage(state.core.remote()),
                 Event::Writable(_) => {}
             }
         }

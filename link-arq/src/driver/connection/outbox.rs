@@ -9,7 +9,7 @@ use arq_proto::{Refusal, Transmit};
 
 use super::{Inner, Phase, State};
 use crate::{
-    driver::{buffers, now, shared::Shared},
+    driver::{buffers, now, offload, shared::Shared},
     socket::{is_too_long, Segments},
 };
 
@@ -141,7 +141,8 @@ impl Inner {
         buffer.clear();
         let mut state = self.state.lock();
         let fit = MAX_OFFLOAD_BYTES / usize::from(state.core.path_mtu());
-        let max_segments = endpoint.socket().max_segments().min(fit.max(1));
+        let most = if offload::is_damaged() { 1 } else { endpoint.socket().max_segments() };
+        let max_segments = most.min(fit.max(1));
         if let Some(transmit) = state.core.poll_transmit(now(), buffer, max_segments) {
             let source = state.core.local_ip().filter(|_| self.keeps_source);
             return Some((transmit, source));
