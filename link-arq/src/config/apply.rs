@@ -56,6 +56,7 @@ impl LinkConfig {
             ("dscp", Parsed::Text(text)) => {
                 self.socket.dscp = Some(dscp(text)?).filter(|tos| *tos != 0)
             }
+            ("gso", Parsed::Word(word)) => self.socket.batches = *word == "auto",
             ("metrics", Parsed::Text(text)) => self.metrics = Some(metrics(text)?),
             ("stats_log_ms", Parsed::Number(n)) => self.stats_log = n.map(ms),
             ("mixed_rel", Parsed::Word(word)) => self.mixed_reliability = wish(word),

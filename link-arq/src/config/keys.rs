@@ -257,6 +257,12 @@ pub const KEYS: &[Key] = &[
         "the type-of-service byte of every datagram; turns segmentation offload off",
     ),
     config(
+        "gso",
+        Value::Word(&["auto", "off"]),
+        "auto",
+        "several datagrams in one system call (UDP segmentation offload): while they arrive as single ones do, or never",
+    ),
+    config(
         "so_sndbuf",
         number("bytes", 4_096, GIB),
         "4194304",

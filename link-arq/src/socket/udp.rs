@@ -30,6 +30,8 @@ pub struct SocketOptions {
     pub interface: Option<String>,
     /// The type-of-service byte of every datagram. Costs segmentation offload on sending.
     pub dscp: Option<u32>,
+    /// Whether several datagrams may leave in one call (segmentation offload, GSO).
+    pub batches: bool,
 }
 
 impl Default for SocketOptions {
@@ -39,6 +41,7 @@ impl Default for SocketOptions {
             receive_buffer_bytes: 4 << 20,
             interface: None,
             dscp: None,
+            batches: true,
         }
     }
 }
@@ -80,7 +83,8 @@ impl UdpDatagramSocket {
         reports::ask(&socket);
         resize_buffers(&socket, &offload, options);
         let keeps_tos = options.dscp.is_some();
-        let max_segments = if keeps_tos { 1 } else { offload.max_gso_segments() };
+        let may_batch = options.batches && !keeps_tos;
+        let max_segments = if may_batch { offload.max_gso_segments() } else { 1 };
         let socket = Watched::new(socket)?;
         let options = options.clone();
         Ok(Self { socket, offload, max_segments: max_segments.into(), local, options, keeps_tos })
@@ -302,6 +306,13 @@ mod tests {
         assert_eq!(socket.max_segments(), 1);
         let kernel = SockRef::from(socket.socket.socket());
         assert_eq!((kernel.tos_v4().unwrap(), kernel.tclass_v6().unwrap()), (0xb8, 0xb8));
+    }
+
+    #[tokio::test]
+    async fn without_batches_datagrams_leave_one_at_a_time() {
+        let options = SocketOptions { batches: false, ..SocketOptions::default() };
+        let socket = UdpDatagramSocket::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();
+        assert_eq!(socket.max_segments(), 1);
     }
 
     #[tokio::test]
