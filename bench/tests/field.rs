@@ -7,6 +7,8 @@
 
 #[path = "real_network/nodes.rs"]
 mod nodes;
+#[path = "field/offload.rs"]
+mod offload;
 #[path = "field/queues.rs"]
 mod queues;
 mod support;
