@@ -10,7 +10,7 @@ import pathlib
 import re
 import sys
 
-HELLO_BYTES = 1_200
+HELLO_BYTES = 168
 PARAMETERS = {  # id: (name, least, largest); APP (5) is bytes
     1: ("MAX_DATAGRAM", 576, 65_535),
     2: ("LANE_WINDOW", 131_072, 1 << 40),
@@ -192,7 +192,7 @@ def packet(datagram):
     kind = reader.uint(8)
     if kind == 0xA0:
         if len(datagram) < HELLO_BYTES:
-            raise Malformed("a HELLO has 1,200 bytes")
+            raise Malformed("a HELLO has 168 bytes at least")
         text = f"HELLO from {reader.uint(64):016x} instance {reader.uint(64):016x}"
         text += f" attempt {reader.uint(8)}"
         count = reader.uint(8)

@@ -77,7 +77,7 @@ pub enum FecConfig {
 /// Plain values, to be checked by [`ConfigBuilder::build`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigBuilder {
-    /// Longest datagram sent, in bytes of UDP payload, `576..=65507`; a HELLO always has 1,200. Larger
+    /// Longest datagram sent, in bytes of UDP payload, `576..=65507`; one below 1,200 holds for the peer as well. Larger
     /// ones cost less; what is above 1,200 (RFC 8899 `BASE_PLPMTU`) is used once the path has carried it.
     /// `None`: 1,200, and the longest there are to a peer [on this machine](crate::Datagram::to).
     pub mtu: Option<u16>,

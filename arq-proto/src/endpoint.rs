@@ -263,7 +263,13 @@ impl Endpoint {
         }
         let params = Connection::params(config);
         let scid = ConnectionId(self.rng.next_u64());
-        let claim = Claim { from, client: hello.scid, server: scid, instance: hello.instance };
+        let claim = Claim {
+            from,
+            client: hello.scid,
+            server: scid,
+            instance: hello.instance,
+            hello_bytes: hello.bytes,
+        };
         Challenge {
             dcid: hello.scid,
             scid,
@@ -273,6 +279,10 @@ impl Endpoint {
             params,
         }
         .encode(reply);
+        if reply.len() > hello.bytes.into() {
+            reply.clear();
+            return Ok(Routed::Dropped);
+        }
         self.stats.challenges_sent += 1;
         Ok(Routed::Reply)
     }
@@ -297,7 +307,7 @@ impl Endpoint {
         let (Some(cookie), true) = (header.cookie.as_ref(), self.config.accept.is_some()) else {
             return Ok(self.reset(now, &header, reply));
         };
-        let Some((instance, age)) = self.verify(now, from, header.dcid, cookie) else {
+        let Some((claim, age)) = self.verify(now, from, header.dcid, cookie) else {
             return Ok(self.reset(now, &header, reply));
         };
         // Not before: of a flood of strays none shall cost a search.
@@ -309,21 +319,26 @@ impl Endpoint {
             return Ok(self.refuse(cookie.scid, RefuseReason::Busy, reply));
         }
         let params = Params::decode(cookie.params)?;
-        let accepted = Accepted { remote_cid: cookie.scid, params, rtt_at_most: age };
+        let accepted = Accepted {
+            remote_cid: cookie.scid,
+            params,
+            hello_bytes: claim.hello_bytes,
+            age,
+            is_first: header.number == 0,
+        };
         // Not before: of a flood of strays none shall cost a copy.
         let config = self.config.accept.clone().unwrap_or_default();
-        Ok(self.accept(now, from, header.dcid, instance, config, accepted))
+        Ok(self.accept(now, &claim, config, accepted))
     }
 
     fn accept(
         &mut self,
         now: Instant,
-        from: SocketAddr,
-        local_cid: ConnectionId,
-        instance: u64,
+        claim: &Claim,
         config: Config,
         accepted: Accepted,
     ) -> Routed {
+        let Claim { from, server: local_cid, instance, .. } = *claim;
         let known =
             Known { local_cid, remote_cid: Some(accepted.remote_cid), accepted_from: Some(from) };
         let handle = self.insert(known);
@@ -378,26 +393,28 @@ impl Endpoint {
 
     fn issue(&self, now: Instant, claim: &Claim) -> Vec<u8> {
         let issued_us = self.micros(now);
-        let mut cookie = Vec::with_capacity(32);
+        let mut cookie = Vec::with_capacity(34);
         cookie.extend_from_slice(&issued_us.to_be_bytes());
         cookie.extend_from_slice(&claim.instance.to_be_bytes());
+        cookie.extend_from_slice(&claim.hello_bytes.to_be_bytes());
         cookie.extend_from_slice(&self.authenticate(issued_us, claim).to_be_bytes());
         cookie
     }
 
-    /// The client's instance and the cookie's age, if the cookie is ours, fresh and for this client.
+    /// What the cookie vouches for and its age, if it is ours, fresh and for this client.
     fn verify(
         &self,
         now: Instant,
         from: SocketAddr,
         server: ConnectionId,
         cookie: &Cookie<'_>,
-    ) -> Option<(u64, Duration)> {
+    ) -> Option<(Claim, Duration)> {
         let mut reader = Reader::new(cookie.cookie);
         let issued_us = reader.u64("cookie.time").ok()?;
         let instance = reader.u64("cookie.instance").ok()?;
+        let hello_bytes = reader.u16("cookie.hello").ok()?;
         let mac = reader.bytes(16, "cookie.mac").ok()?;
-        let claim = Claim { from, client: cookie.scid, server, instance };
+        let claim = Claim { from, client: cookie.scid, server, instance, hello_bytes };
         let expected = self.authenticate(issued_us, &claim).to_be_bytes();
         // In constant time: no byte of the code is confirmed to one who guesses.
         let differs = mac.iter().zip(expected).fold(0, |diff, (a, b)| diff | (a ^ b));
@@ -407,7 +424,7 @@ impl Endpoint {
             && age <= COOKIE_LIFETIME
             && issued_us >= self.cookies_from_us
             && cookie.version == VERSION;
-        valid.then_some((instance, age))
+        valid.then_some((claim, age))
     }
 
     fn authenticate(&self, issued_us: u64, claim: &Claim) -> u128 {
@@ -421,6 +438,7 @@ impl Endpoint {
         for value in [issued_us, claim.client.0, claim.server.0, claim.instance] {
             hasher.write(&value.to_be_bytes());
         }
+        hasher.write(&claim.hello_bytes.to_be_bytes());
         hasher.finish128().as_u128()
     }
 
@@ -436,6 +454,8 @@ struct Claim {
     client: ConnectionId,
     server: ConnectionId,
     instance: u64,
+    /// Length of the HELLO: the path has carried as much.
+    hello_bytes: u16,
 }
 
 /// Limits how many resets are sent.

@@ -2,6 +2,8 @@
 
 //! Why an operation was refused, and why a connection ended: who did it, and what was wrong.
 
+use std::time::Duration;
+
 use thiserror::Error;
 
 use crate::wire::DecodeError;
@@ -14,8 +16,15 @@ pub enum ConnectionError {
     #[error("the peer was silent for longer than the idle time-out")]
     TimedOut,
     /// No answer to the handshake within its time-out.
-    #[error("no answer to the handshake within its time-out")]
-    HandshakeTimedOut,
+    #[error("no answer within {within:?} to HELLOs of {most} and {least} bytes")]
+    HandshakeTimedOut {
+        /// The time-out.
+        within: Duration,
+        /// Length of the longest HELLO, in bytes of UDP payload.
+        most: u16,
+        /// Length of the others.
+        least: u16,
+    },
     /// The network says that nothing reaches the peer: nobody has been connected.
     #[error("{0}")]
     Unreachable(Unreachable),

@@ -220,7 +220,8 @@ fn hellos(victim: &mut Victim) {
     for n in 0..20_000_u64 {
         let mut bytes = Vec::new();
         let scid = ConnectionId(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        Hello { scid, instance: n, attempt: 0, versions: vec![VERSION] }.encode(&mut bytes);
+        let versions = vec![VERSION];
+        Hello { scid, instance: n, attempt: 0, versions, bytes: 1_200 }.encode(&mut bytes);
         let from: SocketAddr = ([10, 8, (n >> 8) as u8, n as u8], 9).into();
         victim.datagram(from, &bytes);
     }

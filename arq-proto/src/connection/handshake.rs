@@ -17,25 +17,38 @@ use crate::{
     wire::{
         packet::{self, Challenge, Cookie, Refuse},
         params::Params,
-        VERSION,
+        BASE_MTU, LEAST_HELLO_BYTES, VERSION,
     },
 };
 
-/// A HELLO is repeated at this interval at first: short, since a radio's round trip is short and
-/// its losses many; then at twice the interval each time.
+/// A HELLO is repeated after this: soon, since a radio's round trip is short and its losses many. Then after as long
+/// again as the attempt has lasted.
 const FIRST_INTERVAL: Duration = Duration::from_millis(50);
-const FLAT_ATTEMPTS: usize = 4;
 const MAX_INTERVAL: Duration = Duration::from_secs(1);
+/// HELLOs that leave at once: a long one, and a short one for paths that do not carry that.
+const FIRST_HELLOS: u8 = 2;
 
 /// A client before the server's answer.
 #[derive(Debug)]
 pub(super) struct Hello {
     instance: u64,
     started: Instant,
+    /// Length of the first HELLO; all others are [`LEAST_HELLO_BYTES`] long.
+    longest_bytes: u16,
     /// When each attempt was sent.
     pub(super) sent: Vec<Instant>,
-    due: bool,
+    due: u8,
     pub(super) dubious: Dubious,
+}
+
+impl Hello {
+    /// Length of an attempt's HELLO.
+    fn bytes_of(&self, attempt: u8) -> u16 {
+        match attempt {
+            0 => self.longest_bytes,
+            _ => LEAST_HELLO_BYTES,
+        }
+    }
 }
 
 /// What a client repeats until the server has answered.
@@ -56,8 +69,12 @@ impl CookieEcho {
 pub(crate) struct Accepted {
     pub(crate) remote_cid: ConnectionId,
     pub(crate) params: Params,
+    /// Length of the HELLO that was answered.
+    pub(crate) hello_bytes: u16,
     /// Time since the challenge: the round trip, or longer when packets were lost.
-    pub(crate) rtt_at_most: Duration,
+    pub(crate) age: Duration,
+    /// The cookie came with the first packet of all, which left as soon as the challenge arrived.
+    pub(crate) is_first: bool,
 }
 
 impl Connection {
@@ -66,8 +83,9 @@ impl Connection {
         let hello = Hello {
             instance,
             started: now,
+            longest_bytes: origin.config.usual_mtu().min(BASE_MTU),
             sent: Vec::new(),
-            due: true,
+            due: FIRST_HELLOS,
             dubious: Dubious::default(),
         };
         let mut connection = Self::new(now, origin, State::Hello(hello));
@@ -79,8 +97,15 @@ impl Connection {
     pub(crate) fn accept(now: Instant, origin: Origin, accepted: Accepted) -> Self {
         let mut connection = Self::new(now, origin, State::Open { cookie: None });
         connection.remote_cid = accepted.remote_cid;
-        connection.recovery.rtt.assume_at_most(accepted.rtt_at_most);
+        if accepted.is_first {
+            connection.recovery.rtt.update(accepted.age, Duration::ZERO);
+        } else {
+            connection.recovery.rtt.assume_at_most(accepted.age);
+        }
         connection.apply_params(accepted.params);
+        // What the client has sent so far passes; of what this side sends nothing is known.
+        connection.path_mtu.begin(accepted.hello_bytes, false);
+        connection.follow_path_mtu();
         connection.events.push_back(Event::Connected);
         connection.rearm(now);
         connection
@@ -88,18 +113,20 @@ impl Connection {
 
     /// `to`: the local address that it was sent to.
     pub(super) fn on_challenge(&mut self, now: Instant, challenge: Challenge, to: Option<IpAddr>) {
-        let State::Hello(hello) = &self.state else {
-            self.counters.datagrams_dropped += 1;
-            return;
-        };
         if challenge.dcid != self.local_cid || challenge.version != VERSION {
             self.counters.datagrams_dropped += 1;
             return;
         }
+        let State::Hello(hello) = &self.state else {
+            // Each HELLO is answered, and the first answer counts.
+            self.counters.datagrams_dropped += u64::from(self.cookie().is_none());
+            return;
+        };
         if let Some(sent_at) = hello.sent.get(usize::from(challenge.attempt)) {
             let sample = now.saturating_duration_since(*sent_at);
             self.recovery.rtt.update(sample, Duration::ZERO);
         }
+        let hello_bytes = hello.bytes_of(challenge.attempt);
         let mut params = Vec::new();
         Self::params(&self.config).encode(&mut params);
         let cookie = CookieEcho { version: challenge.version, cookie: challenge.cookie, params };
@@ -107,6 +134,8 @@ impl Connection {
         self.remote_cid = challenge.scid;
         self.local_ip = to;
         self.apply_params(challenge.params);
+        self.path_mtu.begin(hello_bytes, true);
+        self.follow_path_mtu();
         self.heard_at = now;
         self.recovery.on_heard(now);
         self.timers.set(TimerKind::Handshake, None);
@@ -130,23 +159,25 @@ impl Connection {
 
     pub(super) fn on_handshake_timer(&mut self, now: Instant) {
         let State::Hello(hello) = &mut self.state else { return };
-        if now >= hello.started + self.config.handshake_timeout {
-            self.end(ConnectionError::HandshakeTimedOut);
+        let within = self.config.handshake_timeout;
+        let deadline = hello.started + within;
+        if now >= deadline {
+            let (most, least) = (hello.longest_bytes, LEAST_HELLO_BYTES);
+            self.end(ConnectionError::HandshakeTimedOut { within, most, least });
             return;
         }
-        hello.due = true;
-        let doublings = hello.sent.len().saturating_sub(FLAT_ATTEMPTS - 1).min(8) as u32;
-        let interval = (FIRST_INTERVAL * 2_u32.pow(doublings)).min(MAX_INTERVAL);
-        let deadline = hello.started + self.config.handshake_timeout;
+        hello.due = hello.due.max(1);
+        let interval = now.saturating_duration_since(hello.started).min(MAX_INTERVAL);
         self.timers.set(TimerKind::Handshake, Some((now + interval).min(deadline)));
     }
 
     /// Appends a HELLO if one is due.
     pub(super) fn write_hello(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
         let State::Hello(hello) = &mut self.state else { return false };
-        if !std::mem::take(&mut hello.due) {
+        if hello.due == 0 {
             return false;
         }
+        hello.due -= 1;
         // Counted in one byte: the last value serves all further attempts and gives no sample.
         let attempt = u8::try_from(hello.sent.len()).unwrap_or(u8::MAX);
         if attempt < u8::MAX {
@@ -157,6 +188,7 @@ impl Connection {
             instance: hello.instance,
             attempt,
             versions: vec![VERSION],
+            bytes: hello.bytes_of(attempt),
         }
         .encode(out);
         true

@@ -48,7 +48,7 @@ use crate::{
     stats::Stats,
     timer::{TimerKind, Timers},
     units::{ConnectionId, LaneId, LaneSet, Reliability},
-    wire::{params::Params, MAX_MESSAGE_BYTES},
+    wire::{params::Params, BASE_MTU, MAX_MESSAGE_BYTES},
 };
 use close::Closing;
 pub(crate) use handshake::Accepted;
@@ -110,6 +110,8 @@ pub struct Connection {
     batches: Batches,
     /// Something of a message's first round left since the end of the last flight.
     first_round_open: bool,
+    /// A message was longer than a packet: longer packets would be of use.
+    has_long_messages: bool,
     /// A small packet shall show whether only large ones vanish.
     small_packet_due: bool,
     peer_app_params: Bytes,
@@ -182,6 +184,7 @@ impl Connection {
             chunk_tuner: ChunkTuner::default(),
             batches: Batches::default(),
             first_round_open: false,
+            has_long_messages: false,
             small_packet_due: false,
             config,
             state,
@@ -228,7 +231,8 @@ impl Connection {
     /// What this side tells the peer in the handshake.
     pub(crate) fn params(config: &Config) -> Params {
         Params {
-            max_datagram_bytes: MAX_MTU,
+            // Who names a path that carries less than every path should means both directions.
+            max_datagram_bytes: config.mtu.filter(|&mtu| mtu < BASE_MTU).unwrap_or(MAX_MTU),
             lane_window_bytes: config.lane_window_bytes.into(),
             connection_window_bytes: config.connection_window_bytes.into(),
             hold: config.deadline.unwrap_or(Duration::ZERO),
@@ -240,7 +244,6 @@ impl Connection {
 
     fn apply_params(&mut self, params: Params) {
         self.path_mtu.limit(params.max_datagram_bytes, params.recut);
-        self.follow_path_mtu();
         self.send_credit.raise(params.connection_window_bytes);
         for lane in &mut self.send_lanes {
             lane.set_credit(params.lane_window_bytes);

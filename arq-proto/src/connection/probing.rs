@@ -7,7 +7,7 @@
 //! [`path_mtu`]: crate::path_mtu
 //! [`chunk_size`]: crate::chunk_size
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{
     transmit::{Transmit, ONE_CHUNK_OVERHEAD_BYTES},
@@ -21,6 +21,9 @@ use crate::{
     sent::Settled,
     wire::{frame::Frame, packet::DataHeader},
 };
+
+/// Where a round trip takes longer, a probe is sent only when there are messages for which longer packets pay.
+const MOST_FOR_A_PROBE: Duration = Duration::from_millis(100);
 
 impl Connection {
     /// The system refused to send datagrams of `size` bytes because they are too long for it
@@ -52,6 +55,11 @@ impl Connection {
         // lost would be taken for too long.
         let lost = self.recovery.time_outs() > 0 || !self.recovery.is_on_path();
         if self.cookie().is_some() || lost {
+            return None;
+        }
+        // The handshake had packets as long as a probe: where its round trip was long, a probe may take the line for a
+        // second.
+        if self.recovery.rtt.min() > MOST_FOR_A_PROBE && !self.has_long_messages {
             return None;
         }
         let busy = self.recovery.in_flight_bytes() > 0;

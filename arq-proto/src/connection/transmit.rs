@@ -18,7 +18,7 @@ use crate::{
     recovery::Departure,
     send::{
         lane::{Readiness, SendLane, SymbolRef},
-        message::Sent,
+        message::{Sent, Symbol},
     },
     sent::{Content, Contents},
     timer::TimerKind,
@@ -346,6 +346,7 @@ impl Connection {
             self.first_round_open |= sent.is_of_first_round();
             match sent {
                 Sent::New(bytes) => {
+                    self.has_long_messages |= matches!(symbol, Symbol::Source(1..));
                     self.chunk_tuner.on_chunk(symbol, bytes);
                     self.remember_rider(now, id, next);
                 }

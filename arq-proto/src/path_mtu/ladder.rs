@@ -7,8 +7,15 @@
 
 use crate::config::MAX_MTU_IPV6;
 
-/// Ascending. In brackets the IP packet, by the version of IP.
-const SIZES: [u16; 21] = [
+/// Ascending. In brackets the IP packet, by the version of IP; what is below the least MTU of IPv6 has no usual sizes.
+const SIZES: [u16; 28] = [
+    672,
+    772,
+    872,
+    972,    // 700 to 1,000 over IPv4
+    1_072,  // 1,100
+    1_096,  // 1,124
+    1_172,  // 1,200
     1_232,  // the least MTU of IPv6 (1,280)
     1_252,  // the same over IPv4
     1_332,  // several tunnels in each other
@@ -38,6 +45,11 @@ pub(super) fn between(low: u16, high: u16) -> impl Iterator<Item = u16> {
     known.chain((high > low).then_some(high))
 }
 
+/// The largest size below `high`.
+pub(super) fn below(high: u16) -> Option<u16> {
+    SIZES.into_iter().rev().find(|&size| size < high)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +60,7 @@ mod tests {
         assert_eq!(sizes(1_200, 1_300), [1_232, 1_252, 1_300]);
         assert_eq!(sizes(1_464, 1_472), [1_472]);
         assert_eq!(sizes(1_472, 1_472), []);
+        assert_eq!((below(1_200), below(672)), (Some(1_172), None));
         assert!(SIZES.is_sorted());
     }
 }

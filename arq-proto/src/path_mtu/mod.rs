@@ -41,7 +41,8 @@ const LOSS_UNTIL_THEN: Probability = Probability::from_ppm(250_000);
 /// The states of RFC 8899 §5.2. DISABLED is the handshake, in which nobody asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
-    /// Base is in use, after a black hole or on a new path, and not confirmed yet.
+    /// Base is not confirmed: at a server, after a black hole, on a new path. It is in use, unless a HELLO of its size was
+    /// not answered.
     Base {
         /// Probes of base that were lost.
         lost: u8,
@@ -53,8 +54,10 @@ enum State {
         /// When to look for a larger one.
         raise_at: Option<Instant>,
     },
-    /// Not even base passes: the least size is in use.
+    /// Not even base passes: the least size is in use, or what was found above it.
     Error {
+        /// For what passes below base.
+        search: Search,
         /// When to ask about base.
         retry_at: Instant,
         /// How long to wait after that.
@@ -142,6 +145,20 @@ impl PathMtu {
         self.size = self.base;
     }
 
+    /// The handshake is done, with a HELLO of `hello_bytes`; `is_ours`: this side sent it. If it was shorter than base,
+    /// a longer one was lost, by chance or because the path does not carry it, and the least size is used until base is
+    /// confirmed. Whoever has only received it does not know either, but has no reason to doubt.
+    pub(crate) fn begin(&mut self, hello_bytes: u16, is_ours: bool) {
+        let carried = hello_bytes >= self.base;
+        if self.least == self.base || (carried && is_ours) {
+            return;
+        }
+        self.state = State::Base { lost: 0 };
+        if !carried {
+            self.size = self.least;
+        }
+    }
+
     /// This path, but perhaps not the next, is worth asking about datagrams of up to `ceiling` bytes.
     pub(crate) fn raise(&mut self, ceiling: u16) {
         let ceiling = ceiling.min(self.peer_ceiling);
@@ -187,7 +204,12 @@ impl PathMtu {
                 self.state = State::Searching(Search::default());
                 self.next_probe(now, loss, busy)
             }
-            State::Error { retry_at, .. } => (busy && *retry_at <= now).then_some(self.base),
+            State::Error { search, retry_at, .. } => {
+                let base = (busy && *retry_at <= now).then_some(self.base);
+                base.or_else(|| {
+                    search.next(self.size, ladder::below(self.base)?, self.trusted(loss))
+                })
+            }
         }
     }
 
@@ -195,7 +217,7 @@ impl PathMtu {
     pub(crate) fn on_probe_sent(&mut self, number: PacketNumber, size: u16, deadline: Instant) {
         self.counters.probes_sent += 1;
         self.counters.probe_bytes += u64::from(size);
-        if let State::Searching(search) = &mut self.state {
+        if let State::Searching(search) | State::Error { search, .. } = &mut self.state {
             search.on_sent(size);
         }
         self.probe = Some(Probe { number, size, deadline });
@@ -250,7 +272,8 @@ impl PathMtu {
             }
             State::Searching(search) => search.on_lost(size),
             State::SearchComplete { .. } => {}
-            State::Error { retry_at, wait } => {
+            State::Error { search, .. } if size < self.base => search.on_lost(size),
+            State::Error { retry_at, wait, .. } => {
                 *retry_at = now + *wait;
                 *wait = (*wait * 2).min(RAISE_AFTER);
             }
@@ -287,8 +310,8 @@ impl PathMtu {
                 self.size = self.base;
                 self.search_or_wait(now);
             }
-            State::Base { .. } | State::Error { .. } => {}
-            State::Searching(_) | State::SearchComplete { .. } => {
+            State::Base { .. } => {}
+            State::Searching(_) | State::SearchComplete { .. } | State::Error { .. } => {
                 if size > self.size {
                     tracing::debug!(from = self.size, to = size, "larger packets pass");
                     self.size = size;
@@ -364,7 +387,9 @@ impl PathMtu {
         tracing::warn!(base = self.base, least = self.least, "not even base passes");
         self.forget_probes();
         self.size = self.least;
-        self.state = State::Error { retry_at: now + FIRST_RETRY, wait: 2 * FIRST_RETRY };
+        // As above base: not at once again where large packets vanished twice.
+        let search = if self.fell_again { Search::over() } else { Search::default() };
+        self.state = State::Error { search, retry_at: now + FIRST_RETRY, wait: 2 * FIRST_RETRY };
     }
 
     /// What was sent before the path changed says nothing about it.

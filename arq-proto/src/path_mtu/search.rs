@@ -35,6 +35,11 @@ pub(super) struct Search {
 }
 
 impl Search {
+    /// One that has used up its budget.
+    pub(super) fn over() -> Self {
+        Self { bytes: u32::MAX, ..Self::default() }
+    }
+
     /// The next size to ask about, above `low` which passes; `None` when the search is over.
     pub(super) fn next(&self, low: u16, ceiling: u16, loss: Probability) -> Option<u16> {
         if low >= ceiling || self.bytes >= BUDGET * u32::from(ceiling) {

@@ -66,6 +66,11 @@ impl<'a> Reader<'a> {
         Ok(self.array::<1>(field)?[0])
     }
 
+    /// A big-endian `u16`.
+    pub fn u16(&mut self, field: &'static str) -> Result<u16, DecodeError> {
+        Ok(u16::from_be_bytes(self.array(field)?))
+    }
+
     /// A big-endian `u32`.
     pub fn u32(&mut self, field: &'static str) -> Result<u32, DecodeError> {
         Ok(u32::from_be_bytes(self.array(field)?))

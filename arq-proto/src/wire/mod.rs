@@ -30,5 +30,9 @@ pub const MAX_CHUNKS: usize = 128;
 /// The datagram size that every path must carry (RFC 8899 §5.1.2, `BASE_PLPMTU`).
 pub const BASE_MTU: u16 = 1_200;
 
+/// The least HELLO: as long as the longest CHALLENGE of this crate, which has a cookie of 34 bytes and parameters whose
+/// values are all at their longest.
+pub const LEAST_HELLO_BYTES: u16 = 168;
+
 /// Messages of a lane that may be open at once, from the one that the receiver waits for.
 pub const LANE_MESSAGE_WINDOW: u64 = 1_024;

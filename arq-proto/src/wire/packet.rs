@@ -14,7 +14,7 @@
 use super::{
     cursor::{put_varint, DecodeError, Reader, MAX_VARINT_BYTES},
     params::Params,
-    protection, BASE_MTU,
+    protection, LEAST_HELLO_BYTES,
 };
 use crate::{
     error::RefuseReason,
@@ -97,10 +97,12 @@ pub struct Hello {
     pub attempt: u8,
     /// The versions offered, the best first.
     pub versions: Vec<u32>,
+    /// Length of the packet, which is padded to it: at least [`LEAST_HELLO_BYTES`].
+    pub bytes: u16,
 }
 
 impl Hello {
-    /// Appends the packet, padded to [`BASE_MTU`].
+    /// Appends the packet.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.push(HELLO);
@@ -111,15 +113,17 @@ impl Hello {
         for version in self.versions.iter().take(MAX_VERSIONS) {
             out.extend_from_slice(&version.to_be_bytes());
         }
-        out.resize(start + usize::from(BASE_MTU) - protection::TAG_BYTES, 0);
+        let bytes = self.bytes.max(LEAST_HELLO_BYTES);
+        out.resize(start + usize::from(bytes) - protection::TAG_BYTES, 0);
         protection::seal(PacketNumber(0), out, start);
     }
 
     /// Reads a whole datagram.
     pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
-        if datagram.len() < usize::from(BASE_MTU) {
+        if datagram.len() < usize::from(LEAST_HELLO_BYTES) {
             return Err(DecodeError::Truncated("hello.padding"));
         }
+        let bytes = u16::try_from(datagram.len()).unwrap_or(u16::MAX);
         let mut reader = open_unnumbered(datagram, HELLO)?;
         let scid = ConnectionId(reader.u64("hello.scid")?);
         let instance = reader.u64("hello.instance")?;
@@ -130,7 +134,7 @@ impl Hello {
         }
         let versions =
             (0..count).map(|_| reader.u32("hello.versions")).collect::<Result<_, _>>()?;
-        Ok(Self { scid, instance, attempt, versions })
+        Ok(Self { scid, instance, attempt, versions, bytes })
     }
 }
 
@@ -374,30 +378,31 @@ mod tests {
     // ARQ-PKT-1, ARQ-HS-3
     #[test]
     fn handshake_packets_round_trip_and_notice_each_flipped_bit() {
-        let hello =
-            Hello { scid: ID, instance: 7, attempt: 3, versions: vec![crate::wire::VERSION, 1] };
+        let versions = vec![crate::wire::VERSION, 1];
+        let hello = Hello { scid: ID, instance: 7, attempt: 3, versions, bytes: 1_096 };
         let challenge = Challenge {
             dcid: ID,
             scid: ConnectionId(9),
             version: crate::wire::VERSION,
             attempt: 3,
-            cookie: vec![1; 32],
+            cookie: vec![1; 34],
+            // The longest there are.
             params: Params {
-                max_datagram_bytes: 1_400,
-                lane_window_bytes: 1 << 20,
-                connection_window_bytes: 2 << 20,
-                hold: Duration::from_millis(3),
+                max_datagram_bytes: u16::MAX,
+                lane_window_bytes: 1 << 40,
+                connection_window_bytes: 1 << 40,
+                hold: Duration::from_secs(3_600),
                 repair: true,
                 recut: true,
-                app: Bytes::from_static(b"x"),
+                app: Bytes::from_static(&[b'x'; 64]),
             },
         };
         let refuse = Refuse { dcid: ID, reason: RefuseReason::Busy };
         let reset = Reset { unknown: ID, number: 77 };
         let hello_bytes = encoded(|out| hello.encode(out));
         let challenge_bytes = encoded(|out| challenge.encode(out));
-        assert_eq!(hello_bytes.len(), usize::from(BASE_MTU));
-        assert!(challenge_bytes.len() < hello_bytes.len(), "no amplification");
+        assert_eq!(hello_bytes.len(), 1_096);
+        assert!(challenge_bytes.len() <= usize::from(LEAST_HELLO_BYTES), "no amplification");
         assert_eq!(Hello::decode(&hello_bytes), Ok(hello));
         assert_eq!(Challenge::decode(&challenge_bytes), Ok(challenge));
         assert_eq!(Refuse::decode(&encoded(|out| refuse.encode(out))), Ok(refuse));

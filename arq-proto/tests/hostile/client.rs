@@ -58,8 +58,9 @@ impl Client {
         let mut endpoint = Endpoint::new(EndpointConfig::default(), [2; 32], now);
         let (_, mut connection) = endpoint.connect(now, server(), config);
         let mut wire = Vec::new();
+        let first = connection.poll_transmit(now, &mut wire, 1).unwrap().size;
+        let id = Hello::decode(&wire[..first]).unwrap().scid;
         connection.poll_transmit(now, &mut wire, 1).unwrap();
-        let id = Hello::decode(&wire).unwrap().scid;
         let numbers = RangeSet::default();
         Self { now, endpoint, connection, id, next: 0, seen: None, numbers, longest: 0 }
     }

@@ -16,9 +16,10 @@ use arq_proto::{
         packet::{Cookie, DataHeader, Reset},
         VERSION,
     },
-    Config, ConnectionHandle, ConnectionId, Endpoint, EndpointConfig, Routed,
+    Config, ConfigBuilder, ConnectionHandle, ConnectionId, Endpoint, EndpointConfig, Routed,
 };
 use arq_sim::{hostile, Clock, Datagram, Forged, Pair, Scenario, Verdict};
+use bytes::Bytes;
 use fastrand::Rng;
 
 use crate::{
@@ -207,14 +208,39 @@ fn a_hello_that_is_too_short_is_not_answered() {
     let whole = hello(&mut Rng::with_seed(6));
     let mut reply = Vec::new();
     // All that it says is there and its tag fits: it lacks padding, in the end a byte of it.
-    for len in [23, 600, 1_195] {
+    for len in [23, 100, 163] {
         let routed = server.route(now, stranger(1), &hostile::sealed(&whole[..len]), &mut reply);
         assert!(matches!(routed, Routed::Dropped), "{len}: {routed:?}");
         assert!(reply.is_empty(), "{len}: {reply:02x?}");
     }
     let stats = server.stats();
     assert_eq!((stats.challenges_sent, stats.datagrams_dropped), (0, 3));
-    let routed = server.route(now, stranger(1), &hostile::sealed(&whole[..1_196]), &mut reply);
+    let routed = server.route(now, stranger(1), &hostile::sealed(&whole[..164]), &mut reply);
     assert!(matches!(routed, Routed::Reply), "{routed:?}");
-    assert!(!reply.is_empty() && reply.len() <= whole.len(), "{} bytes", reply.len());
+    assert!(!reply.is_empty());
+}
+
+// ARQ-HS-3, ARQ-AMP-1
+#[test]
+fn no_hello_has_an_answer_that_is_longer() {
+    // What a listener says is as long as it can be.
+    let accept = ConfigBuilder {
+        lane_window_bytes: 1 << 30,
+        connection_window_bytes: 1 << 30,
+        deadline: Some(3_600 * SEC),
+        app_params: Bytes::from_static(&[7; 64]),
+        ..Config::builder()
+    };
+    let accept = Some(accept.build().unwrap());
+    let now = Clock::new().now();
+    let mut server =
+        Endpoint::new(EndpointConfig { accept, ..EndpointConfig::default() }, [1; 32], now);
+    let whole = hello(&mut Rng::with_seed(6));
+    let mut reply = Vec::new();
+    for len in 0..1_196 {
+        let packet = hostile::sealed(&whole[..len]);
+        let routed = server.route(now, stranger(1), &packet, &mut reply);
+        assert_eq!(matches!(routed, Routed::Reply), len >= 164, "{len}: {routed:?}");
+        assert!(reply.len() <= packet.len(), "{} bytes for {}", reply.len(), packet.len());
+    }
 }

@@ -52,6 +52,7 @@ fn hello(rng: &mut Rng) -> Vec<u8> {
         instance: rng.u64(..),
         attempt: 0,
         versions: vec![VERSION],
+        bytes: 1_200,
     }
     .encode(&mut out);
     out

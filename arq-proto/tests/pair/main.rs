@@ -22,5 +22,6 @@ mod pressure;
 mod rebinding;
 mod reordering;
 mod schemes;
+mod small_paths;
 mod standing;
 mod timing;

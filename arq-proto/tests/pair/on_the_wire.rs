@@ -90,7 +90,8 @@ fn answer(versions: &[u32]) -> Vec<u8> {
     let mut listener = Endpoint::new(accept, [1; 32], now);
     let (mut hello, mut reply) = (Vec::new(), Vec::new());
     let versions = versions.to_vec();
-    Hello { scid: ConnectionId(7), instance: 1, attempt: 3, versions }.encode(&mut hello);
+    let scid = ConnectionId(7);
+    Hello { scid, instance: 1, attempt: 3, versions, bytes: 1_200 }.encode(&mut hello);
     assert!(matches!(listener.route(now, address(1), &hello, &mut reply), Routed::Reply));
     reply
 }

@@ -83,7 +83,7 @@ fn lossy(percent: u32, seed: u64) -> MemoryNetwork {
 
 /// Whether everything could be sent, and nothing was answered.
 fn is_silence(error: &ConnectError) -> bool {
-    matches!(error, ConnectError::Ended(ConnectionError::HandshakeTimedOut))
+    matches!(error, ConnectError::Ended(ConnectionError::HandshakeTimedOut { .. }))
 }
 
 fn message(number: u32, len: usize) -> Vec<u8> {

@@ -140,7 +140,8 @@ impl ArqConnection {
             (Phase::Established, _) => Some(Ok(())),
             (
                 Phase::Closed(
-                    reason @ (ConnectionError::HandshakeTimedOut | ConnectionError::Unsendable),
+                    reason @ (ConnectionError::HandshakeTimedOut { .. }
+                    | ConnectionError::Unsendable),
                 ),
                 Some(source),
             ) => {
