@@ -18,6 +18,8 @@ use crate::{
 
 /// The longest *keep_alive* between two processes of one machine.
 const MAX_LOCAL_KEEP_ALIVE: Duration = Duration::from_millis(400);
+/// Silence of so many round trips is no reason to ask.
+const KEEP_ALIVE_ROUND_TRIPS: u32 = 5;
 
 impl Connection {
     pub(super) fn on_timer(&mut self, now: Instant, kind: TimerKind) {
@@ -81,7 +83,7 @@ impl Connection {
     fn idle_deadline(&self) -> Instant {
         let deadline = self.heard_at + self.config.idle_timeout;
         let spared = self.spared_at.filter(|&at| at >= self.heard_at);
-        spared.map_or(deadline, |at| deadline.max(at + self.config.keep_alive))
+        spared.map_or(deadline, |at| deadline.max(at + self.keep_alive()))
     }
 
     fn on_idle_timer(&mut self, now: Instant) {
@@ -98,10 +100,14 @@ impl Connection {
     }
 
     /// Silence after which the peer is asked whether it lives. On one machine that is cheap, and the system tells at once
-    /// of a process that is gone.
+    /// of a process that is gone. Where answers take long, or the line is narrow, asking more often tells little and
+    /// costs much.
     pub(super) fn keep_alive(&self) -> Duration {
-        let most = if self.is_local { MAX_LOCAL_KEEP_ALIVE } else { Duration::MAX };
-        self.config.keep_alive.min(most)
+        if self.is_local {
+            return self.config.keep_alive.min(MAX_LOCAL_KEEP_ALIVE);
+        }
+        let slow = KEEP_ALIVE_ROUND_TRIPS * self.recovery.rtt.min();
+        self.config.keep_alive.max(slow.min(self.config.idle_timeout / 4))
     }
 
     fn on_hold_timer(&mut self, now: Instant) {

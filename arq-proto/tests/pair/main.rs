@@ -15,6 +15,7 @@ mod closing;
 mod delivery;
 mod dropping;
 mod handshake;
+mod narrow;
 mod on_the_wire;
 mod path_mtu;
 mod peers;
