@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Output};
 
 use zenoh_link_arq::{metrics, LinkManagerUnicastArq};
-use zenoh_link_commons::{LinkManagerUnicastTrait, NewLink};
+use zenoh_link_commons::LinkManagerUnicastTrait;
 
 fn arq_top(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_arq-top"));
@@ -64,8 +64,7 @@ async fn the_links_of_a_process_are_shown() {
     let near = client.new_link(locator.clone().into()).await.expect("a link");
     let _far = accepted.recv_async().await.expect("its other end");
     // What is answered measures the round trip.
-    let NewLink::MixedReliability { reliable, .. } = &near.0 else { panic!("two links") };
-    reliable.write_all(b"batch", None).await.expect("it is taken");
+    near.write_all(b"batch", None).await.expect("it is taken");
 
     let rtt = |row: &[String]| row[4].parse::<f64>().expect("a number");
     let looks = std::iter::repeat_with(|| table(&["--once", "--sort", "link", &port]));

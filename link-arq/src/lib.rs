@@ -55,7 +55,6 @@ use zenoh_protocol::{
 };
 use zenoh_result::ZResult;
 
-pub use config::ArqConfigurator;
 pub use manager::LinkManagerUnicastArq;
 pub use statistics::{repairs_sent, statistics, AssociationStats};
 

@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! A connection as zenoh sees it: one write is one message is one read, eight priorities at once,
-//! and a second, best-effort link over the same connection.
+//! A connection as zenoh sees it: one write is one message is one read, eight priorities at once, reliable messages and
+//! those of best effort.
 //!
-//! zenoh counts its lease on each link by itself, from the last batch that came. A keep-alive every
-//! quarter of a lease leaves an idle link, such as the best-effort companion of a busy one, only
-//! three quarters of it to outlast an outage. The connection knows more recently that the peer
-//! lives: so each link repeats the peer's keep-alive to its reader as long as the connection hears
-//! the peer and the peer's session has not itself been silent for [`REPEAT_FOR`].
+//! zenoh has one link for both kinds, as over tcp, and says of each batch which it is: the link gives each kind a lane of
+//! its own. (Of two links, zenoh's other way, an application counts two, and a lowlatency session takes none.)
+//!
+//! zenoh counts its lease by itself, from the last batch that came. A keep-alive every quarter of a lease leaves an idle
+//! link only three quarters of it to outlast an outage. The connection knows more recently that the peer lives: so the
+//! link repeats the peer's keep-alive to its reader as long as the connection hears the peer and the peer's session has
+//! not itself been silent for [`REPEAT_FOR`].
 
 use std::{
+    borrow::Cow,
     net::SocketAddr,
     sync::{
-        atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU16, AtomicU8, Ordering},
         Arc, OnceLock,
     },
     time::{Duration, Instant},
 };
 
-use arq_proto::{ConnectionError, LaneId};
+use arq_proto::{ConnectionError, LaneId, Reliability};
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -27,40 +30,109 @@ use zenoh_link_commons::{
     get_ip_interface_names, LinkAuthId, LinkUnicast, LinkUnicastTrait, NewLink,
 };
 use zenoh_protocol::{
-    core::{Locator, Metadata, Priority, Reliability},
+    core::{Locator, Priority},
     transport::BatchSize,
 };
 use zenoh_result::{bail, zerror, ZResult};
 
 use crate::{
-    batch::{is_goodbye, keep_alive_framed_as, more_or_nothing},
+    batch::{begins_with_best_effort, by_kind, is_goodbye, keep_alive_framed_as, more_or_nothing},
     driver::ArqConnection,
-    given_up::GivenUp,
+    given_up::{GivenUp, Write, WriteError},
     manager::driver_runtime,
     statistics::{self, AssociationStats},
     terms::Terms,
     ARQ_LOCATOR_PREFIX, ARQ_MTU,
 };
 
-/// What the links over one connection share.
-pub(crate) struct Association {
+/// A peer's session that hangs in a process that lives is told apart from a quiet one by its own
+/// batches: so long after the last, its keep-alive is repeated no more. Longer than the stock
+/// interval of 2.5 s.
+const REPEAT_FOR: Duration = Duration::from_secs(5);
+
+/// Reliable batches that a reader takes in a row while there is one of best effort.
+const MOST_PASSED_OVER: u8 = 7;
+
+/// The link over a connection.
+pub(crate) struct LinkUnicastArq {
     /// Its number in this process.
     id: u64,
     opened_at: Instant,
     connection: ArqConnection,
+    terms: Terms,
     src: Locator,
     dst: Locator,
-    /// Links that zenoh has not closed.
-    open: AtomicUsize,
-    /// zenoh's keep-alive in the framing that both sessions agreed on, once a batch has shown it.
-    keep_alive: OnceLock<&'static [u8]>,
+    src_addr: SocketAddr,
+    /// Of several calls to close it the first one counts.
+    closing: AtomicBool,
+    closed: CancellationToken,
     /// The session takes its leave, and what it has sent must arrive.
     parting: AtomicBool,
-    /// Logs the statistics while the association lives, when that is asked for.
+    /// zenoh's keep-alive in the framing that both sessions agreed on, once a batch has shown it.
+    keep_alive: OnceLock<&'static [u8]>,
+    /// When the last batch of the peer's session came, at first when the link was opened.
+    session_heard_at: Mutex<Instant>,
+    /// The peer's last word, and the reader who has it: what arrived before it is read first.
+    last_word: Mutex<Option<(Priority, Bytes)>>,
+    /// Of each priority, a bit, whether best effort was sent: only then is a batch that begins as reliable looked through.
+    mixed: AtomicU8,
+    /// Of each priority, how often it was read, for its lanes take turns.
+    reads: [AtomicU8; Priority::NUM],
+    /// Writes that zenoh has cancelled, and whose successors it writes nevertheless.
+    given_up: GivenUp,
+    /// Lanes, a bit each, whose last batch is of no use without the next one.
+    in_parts: AtomicU16,
+    /// Logs the statistics while the link lives, when that is asked for.
     reporter: OnceLock<AbortOnDropHandle<()>>,
 }
 
-impl Association {
+/// The link over a connection from `src` to `dst` on the agreed terms. Its statistics are logged
+/// each `stats_log`.
+pub(crate) fn link(
+    connection: ArqConnection,
+    terms: Terms,
+    src_addr: SocketAddr,
+    dst: &Locator,
+    stats_log: Option<Duration>,
+) -> ZResult<LinkUnicast> {
+    let link = Arc::new(LinkUnicastArq {
+        id: statistics::next_id(),
+        opened_at: Instant::now(),
+        connection,
+        terms,
+        src: Locator::new(ARQ_LOCATOR_PREFIX, src_addr.to_string(), "")?,
+        dst: dst.clone(),
+        src_addr,
+        closing: AtomicBool::new(false),
+        closed: CancellationToken::new(),
+        parting: AtomicBool::new(false),
+        keep_alive: OnceLock::new(),
+        session_heard_at: Mutex::new(Instant::now()),
+        last_word: Mutex::default(),
+        mixed: AtomicU8::new(0),
+        reads: Default::default(),
+        given_up: GivenUp::default(),
+        in_parts: AtomicU16::new(0),
+        reporter: OnceLock::new(),
+    });
+    statistics::register(&link);
+    if let Some(period) = stats_log {
+        let runtime = driver_runtime()?;
+        link.reporter.get_or_init(|| statistics::log_every(period, &link, &runtime));
+    }
+    Ok(LinkUnicast(NewLink::Single(link)))
+}
+
+/// The lanes of a priority, the reliable one first.
+fn lanes(priority: Priority) -> ZResult<[LaneId; 2]> {
+    let lane = |reliability| LaneId::new(priority as u8, reliability);
+    match (lane(Reliability::Reliable), lane(Reliability::BestEffort)) {
+        (Some(reliable), Some(best_effort)) => Ok([reliable, best_effort]),
+        _ => bail!("no lane for priority {priority:?}"),
+    }
+}
+
+impl LinkUnicastArq {
     /// How it stands.
     pub(crate) fn snapshot(&self) -> AssociationStats {
         AssociationStats {
@@ -72,6 +144,29 @@ impl Association {
         }
     }
 
+    /// zenoh names no priority for control messages, and none at all on a link without priorities.
+    fn priority(&self, named: Option<Priority>) -> Priority {
+        named.filter(|_| self.terms.priorities).unwrap_or(Priority::Control)
+    }
+
+    /// What of a batch takes the best-effort lane of its priority, and what the reliable one.
+    fn by_lane<'a>(&self, batch: &'a [u8], priority: Priority) -> [Option<Cow<'a, [u8]>>; 2] {
+        let whole = Some(Cow::Borrowed(batch));
+        // Control messages are reliable whatever the link is: the session must open, live and close.
+        if self.terms.best_effort && priority != Priority::Control {
+            return [whole, None];
+        }
+        if self.terms.mixed_reliability {
+            let bit = 1 << priority as u8;
+            let is_mixed = self.mixed.load(Ordering::Relaxed) & bit != 0;
+            if is_mixed || begins_with_best_effort(batch) {
+                self.mixed.fetch_or(bit, Ordering::Relaxed);
+                return by_kind(batch);
+            }
+        }
+        [None, whole]
+    }
+
     fn learn_framing(&self, batch: &[u8]) {
         if self.keep_alive.get().is_none() {
             if let Some(keep_alive) = keep_alive_framed_as(batch) {
@@ -79,115 +174,14 @@ impl Association {
             }
         }
     }
-}
 
-impl Drop for Association {
-    fn drop(&mut self) {
-        statistics::on_end(&self.snapshot());
-    }
-}
-
-/// A peer's session that hangs in a process that lives is told apart from a quiet one by its own
-/// batches: so long after the last, its keep-alive is repeated no more. Longer than the stock
-/// interval of 2.5 s.
-const REPEAT_FOR: Duration = Duration::from_secs(5);
-
-/// One link over a connection.
-pub(crate) struct LinkUnicastArq {
-    association: Arc<Association>,
-    reliability: Reliability,
-    priorities: bool,
-    /// Control messages are reliable even on a best-effort link: a link that has no reliable one
-    /// beside it must open, live and close.
-    reliable_control: bool,
-    src: Locator,
-    dst: Locator,
-    src_addr: SocketAddr,
-    /// Of several calls to close it the first one counts.
-    closing: AtomicBool,
-    closed: CancellationToken,
-    /// When the last batch of the peer's session came over this link, at first when it was opened.
-    session_heard_at: Mutex<Instant>,
-    /// Writes that zenoh has cancelled, and whose successors it writes nevertheless.
-    given_up: GivenUp,
-    /// Priorities, a bit each, whose last batch is of no use without the next one.
-    in_parts: AtomicU8,
-}
-
-/// The links of a connection from `src` to `dst` on the agreed terms. Their statistics are logged
-/// each `stats_log`.
-pub(crate) fn links(
-    connection: ArqConnection,
-    terms: Terms,
-    src_addr: SocketAddr,
-    dst: &Locator,
-    stats_log: Option<Duration>,
-) -> ZResult<LinkUnicast> {
-    let open = if terms.mixed_reliability { 2 } else { 1 };
-    let association = Arc::new(Association {
-        id: statistics::next_id(),
-        opened_at: Instant::now(),
-        connection,
-        src: Locator::new(ARQ_LOCATOR_PREFIX, src_addr.to_string(), "")?,
-        dst: dst.clone(),
-        open: AtomicUsize::new(open),
-        keep_alive: OnceLock::new(),
-        parting: AtomicBool::new(false),
-        reporter: OnceLock::new(),
-    });
-    statistics::register(&association);
-    if let Some(period) = stats_log {
-        let runtime = driver_runtime()?;
-        association.reporter.get_or_init(|| statistics::log_every(period, &association, &runtime));
-    }
-    let link = |reliability: Reliability, metadata: &str| -> ZResult<Arc<LinkUnicastArq>> {
-        Ok(Arc::new(LinkUnicastArq {
-            association: association.clone(),
-            reliability,
-            priorities: terms.priorities,
-            reliable_control: !terms.mixed_reliability,
-            src: Locator::new(ARQ_LOCATOR_PREFIX, src_addr.to_string(), metadata)?,
-            dst: dst.clone(),
-            src_addr,
-            closing: AtomicBool::new(false),
-            closed: CancellationToken::new(),
-            session_heard_at: Mutex::new(Instant::now()),
-            given_up: GivenUp::default(),
-            in_parts: AtomicU8::new(0),
-        }))
-    };
-    if terms.mixed_reliability {
-        // zenoh tells links apart by their locators.
-        let companion = format!("{}={}", Metadata::RELIABILITY, Reliability::BestEffort);
-        return Ok(LinkUnicast(NewLink::MixedReliability {
-            reliable: link(Reliability::Reliable, "")?,
-            best_effort: link(Reliability::BestEffort, &companion)?,
-        }));
-    }
-    Ok(LinkUnicast(NewLink::Single(link(Reliability::from(!terms.best_effort), "")?)))
-}
-
-impl LinkUnicastArq {
-    /// zenoh names no priority for control messages, and none at all on a link without priorities.
-    fn lane(&self, priority: Option<Priority>) -> ZResult<LaneId> {
-        let priority = match priority {
-            Some(priority) if self.priorities => priority,
-            Some(_) | None => Priority::Control,
-        };
-        let reliability = match self.reliability {
-            Reliability::BestEffort if priority == Priority::Control && self.reliable_control => {
-                arq_proto::Reliability::Reliable
-            }
-            Reliability::Reliable => arq_proto::Reliability::Reliable,
-            Reliability::BestEffort => arq_proto::Reliability::BestEffort,
-        };
-        let lane = LaneId::new(priority as u8, reliability);
-        lane.ok_or_else(|| zerror!("no lane for priority {priority:?}").into())
+    fn begin_write(&self, lane: LaneId, batch: &[u8]) -> Write<'_> {
+        self.given_up.write(lane, batch, self.is_more_to_come(lane, batch))
     }
 
     /// Whether the batch is of no use without the lane's next one. zenoh writes those of a lane one by one.
     fn is_more_to_come(&self, lane: LaneId, batch: &[u8]) -> bool {
-        let bit = 1 << lane.priority();
+        let bit = 1 << lane.index();
         let begun = self.in_parts.load(Ordering::Relaxed) & bit != 0;
         let more = more_or_nothing(batch, begun);
         if more != begun {
@@ -196,17 +190,23 @@ impl LinkUnicastArq {
         more
     }
 
-    async fn send(&self, message: &[u8], priority: Option<Priority>) -> ZResult<()> {
-        let connection = &self.association.connection;
-        let lane = self.lane(priority)?;
+    async fn send(&self, batch: &[u8], priority: Option<Priority>) -> ZResult<()> {
+        let priority = self.priority(priority);
+        let [reliable, best_effort] = lanes(priority)?;
+        let [lossy, sure] = self.by_lane(batch, priority);
         let sent = async {
-            let write = self.given_up.write(lane, message, self.is_more_to_come(lane, message));
-            if is_goodbye(message) {
-                self.association.parting.store(true, Ordering::Release);
-                connection.delivered().await;
+            // Both are begun before either waits: what is reliable leaves, even when zenoh gives this up.
+            let writes = [(best_effort, lossy), (reliable, sure)]
+                .map(|(lane, part)| part.map(|part| self.begin_write(lane, &part)));
+            if is_goodbye(batch) {
+                self.parting.store(true, Ordering::Release);
+                self.connection.delivered().await;
             }
-            self.association.learn_framing(message);
-            write.send(connection).await
+            self.learn_framing(batch);
+            for write in writes.into_iter().flatten() {
+                write.send(&self.connection).await?;
+            }
+            Ok::<_, WriteError>(())
         };
         let closed = || zerror!("cannot write on {self}: the link is closed").into();
         if self.closed.is_cancelled() {
@@ -220,47 +220,70 @@ impl LinkUnicastArq {
         }
     }
 
-    /// The next batch of the peer's session, or its keep-alive once more for a reader that
-    /// `counts_lease`.
-    async fn next_batch(&self, lane: LaneId, counts_lease: bool) -> Result<Bytes, ConnectionError> {
-        let connection = &self.association.connection;
-        // Only here may a keep-alive come first: a batch that was taken must not be dropped.
-        let received = tokio::select! {
-            biased;
-            received = connection.recv(lane) => received,
-            keep_alive = self.repeated_keep_alive(), if counts_lease => return Ok(keep_alive),
+    /// The next batch of the peer's session, or its keep-alive once more. The session's last word comes after everything
+    /// that arrived before it.
+    async fn next_batch(&self, priority: Priority) -> ZResult<Bytes> {
+        let lanes = lanes(priority)?;
+        let kept = self.last_word.lock().take_if(|(reader, _)| *reader == priority);
+        let mut received = match kept {
+            Some((_, last_word)) => Ok(last_word),
+            // Only here may a keep-alive come first: a batch that was taken must not be dropped.
+            None => tokio::select! {
+                biased;
+                received = self.recv_in_turns(priority, lanes) => received,
+                // zenoh's lease runs in the reader of control messages.
+                keep_alive = self.repeated_keep_alive(), if priority == Priority::Control => {
+                    return Ok(keep_alive);
+                }
+            },
         };
         if received.as_ref().map_or(true, |batch| is_goodbye(batch)) {
-            connection.consumed_beside(lane).await;
+            let [_, best_effort] = lanes;
+            match self.connection.try_recv(best_effort) {
+                Some(earlier) => {
+                    let last_word = std::mem::replace(&mut received, Ok(earlier));
+                    *self.last_word.lock() = last_word.ok().map(|word| (priority, word));
+                }
+                None => self.connection.consumed_beside(&lanes).await,
+            }
         }
-        let batch = received?;
-        self.association.learn_framing(&batch);
+        let batch = received.map_err(|error| zerror!("cannot read from {self}: {error}"))?;
+        self.learn_framing(&batch);
         *self.session_heard_at.lock() = Instant::now();
         Ok(batch)
+    }
+
+    /// The next batch of a priority. As they are sent, reliable ones come before those of best effort, which are kept
+    /// waiting for [`MOST_PASSED_OVER`] of them at most.
+    async fn recv_in_turns(
+        &self,
+        priority: Priority,
+        [reliable, best_effort]: [LaneId; 2],
+    ) -> Result<Bytes, ConnectionError> {
+        let read = self.reads[priority as usize].fetch_add(1, Ordering::Relaxed);
+        let lanes = match read % (MOST_PASSED_OVER + 1) {
+            MOST_PASSED_OVER => [best_effort, reliable],
+            _ => [reliable, best_effort],
+        };
+        self.connection.recv_any(&lanes).await
     }
 
     /// The peer's keep-alive once more, when the connection has just heard the peer. Pending for
     /// ever once the connection has ended.
     async fn repeated_keep_alive(&self) -> Bytes {
-        let Association { connection, keep_alive, .. } = &*self.association;
         loop {
-            connection.life_sign().await;
+            self.connection.life_sign().await;
             let is_session_heard = self.session_heard_at.lock().elapsed() < REPEAT_FOR;
-            if let Some(keep_alive) = keep_alive.get().filter(|_| is_session_heard) {
+            if let Some(keep_alive) = self.keep_alive.get().filter(|_| is_session_heard) {
                 return Bytes::from_static(keep_alive);
             }
         }
     }
 
     async fn receive(&self, buffer: &mut [u8], priority: Option<Priority>) -> ZResult<usize> {
-        let lane = self.lane(priority)?;
-        // zenoh's lease runs in the reader of control messages.
-        let counts_lease = priority.unwrap_or(Priority::Control) == Priority::Control;
         let message = tokio::select! {
             biased;
-            batch = self.next_batch(lane, counts_lease) => {
-                batch.map_err(|error| zerror!("cannot read from {self}: {error}"))?
-            }
+            batch = self.next_batch(self.priority(priority)) => batch?,
             () = self.closed.cancelled() => bail!("cannot read from {self}: the link is closed"),
         };
         let Some(target) = buffer.get_mut(..message.len()) else {
@@ -272,7 +295,7 @@ impl LinkUnicastArq {
         };
         target.copy_from_slice(&message);
         let bytes = message.len();
-        self.association.connection.recycle(message);
+        self.connection.recycle(message);
         Ok(bytes)
     }
 }
@@ -292,7 +315,7 @@ impl LinkUnicastTrait for LinkUnicastArq {
     }
 
     fn is_reliable(&self) -> bool {
-        self.reliability == Reliability::Reliable
+        !self.terms.best_effort
     }
 
     fn is_streamed(&self) -> bool {
@@ -309,7 +332,7 @@ impl LinkUnicastTrait for LinkUnicastArq {
     }
 
     fn supports_priorities(&self) -> bool {
-        self.priorities
+        self.terms.priorities
     }
 
     async fn write(&self, buffer: &[u8], priority: Option<Priority>) -> ZResult<usize> {
@@ -332,9 +355,6 @@ impl LinkUnicastTrait for LinkUnicastArq {
         Ok(())
     }
 
-    /// The connection ends with its last link: zenoh closes the links of a pair one after another,
-    /// and the second may still have something to send.
-    ///
     /// What was written is delivered, for the linger time at most. A session that takes its leave waits
     /// for that, for the process may end next. One that gives the link up, because its lease is over or
     /// the peer has closed, does not: while zenoh waits for such a link it may already open the next, and
@@ -347,12 +367,9 @@ impl LinkUnicastTrait for LinkUnicastArq {
         tracing::trace!("closing {self}");
         self.closed.cancel();
         self.given_up.forget();
-        if self.association.open.fetch_sub(1, Ordering::AcqRel) == 1 {
-            let Association { connection, parting, .. } = &*self.association;
-            match parting.load(Ordering::Acquire) {
-                true => connection.finish().await,
-                false => connection.start_finish(),
-            }
+        match self.parting.load(Ordering::Acquire) {
+            true => self.connection.finish().await,
+            false => self.connection.start_finish(),
         }
         Ok(())
     }
@@ -360,6 +377,12 @@ impl LinkUnicastTrait for LinkUnicastArq {
     #[cfg(all(feature = "uring", target_os = "linux"))]
     fn get_fd(&self) -> ZResult<std::os::fd::RawFd> {
         bail!("{self} shares its socket with other links")
+    }
+}
+
+impl Drop for LinkUnicastArq {
+    fn drop(&mut self) {
+        statistics::on_end(&self.snapshot());
     }
 }
 

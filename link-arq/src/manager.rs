@@ -20,7 +20,7 @@ use zenoh_link_commons::{
     get_ip_addrs, ConstructibleLinkManagerUnicast, LinkManagerUnicastTrait, LinkUnicast,
     ListenersUnicastIP, NewLinkChannelSender, BIND_INTERFACE,
 };
-use zenoh_protocol::core::{endpoint::Address, EndPoint, Locator, Priority};
+use zenoh_protocol::core::{endpoint::Address, EndPoint, Locator};
 use zenoh_result::{bail, zerror, ZResult};
 
 use crate::{
@@ -80,8 +80,6 @@ fn protocol_config(config: &LinkConfig) -> ZResult<Config> {
     protocol.app_params = terms::offer(config);
     // Who names an address and a port means them.
     protocol.may_change_port = config.bind.is_none();
-    // The keep-alives of zenoh's best-effort link: it ends the session when they are lost.
-    protocol.repair_best_effort = 1 << Priority::Control as u8;
     Ok(protocol.build().map_err(|error| zerror!("{error}"))?)
 }
 
@@ -113,7 +111,7 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
             failed(reason)
         })?;
         tracing::info!(%src, dst = %connection.remote(), ?terms, "arq link opened");
-        link::links(connection, terms, src, &endpoint.to_locator(), config.stats_log)
+        link::link(connection, terms, src, &endpoint.to_locator(), config.stats_log)
     }
 
     async fn new_listener(&self, endpoint: EndPoint) -> ZResult<Locator> {
@@ -235,7 +233,7 @@ fn accepted_link(connection: ArqConnection, config: &LinkConfig) -> ZResult<Link
     })?;
     tracing::info!(%src, %dst, ?terms, "arq link accepted");
     let dst = Locator::new(ARQ_LOCATOR_PREFIX, dst.to_string(), "")?;
-    link::links(connection, terms, src, &dst, config.stats_log)
+    link::link(connection, terms, src, &dst, config.stats_log)
 }
 
 /// Connects to the first address that answers. Those that keep silent are not waited for before

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::config::{LinkConfig, Wish};
 
-/// Would carry a best-effort link beside the reliable one.
+/// Would carry best effort beside reliable messages.
 const MIXED_RELIABILITY: u8 = 1;
 /// Would give each priority an order of its own.
 const PRIORITIES: u8 = 1 << 1;
@@ -18,7 +18,7 @@ const BEST_EFFORT: u8 = 1 << 2;
 /// What holds for a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terms {
-    /// There is a best-effort link beside the reliable one.
+    /// What publishers send as best effort is carried as that.
     pub(crate) mixed_reliability: bool,
     /// Each priority has an order of its own.
     pub(crate) priorities: bool,
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_best_effort_link_is_single() {
+    fn on_a_best_effort_link_nothing_is_mixed() {
         let terms = agreed("arq/localhost:1", "arq/localhost:1?rel=0");
         assert!(terms.best_effort && !terms.mixed_reliability && terms.priorities);
     }

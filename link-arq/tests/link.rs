@@ -4,11 +4,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
+use arq_proto::{LaneId, Reliability};
 use tokio::time::timeout;
 use zenoh_link_arq::{statistics, AssociationStats, LinkManagerUnicastArq, ARQ_MTU};
 use zenoh_link_commons::{
@@ -42,17 +40,14 @@ async fn linked(listen: &str, extra: &str) -> (Side, Side, LinkUnicast, LinkUnic
     (server, client, near, far)
 }
 
-fn both(link: &LinkUnicast) -> (Arc<dyn LinkUnicastTrait>, Arc<dyn LinkUnicastTrait>) {
-    match &link.0 {
-        NewLink::MixedReliability { reliable, best_effort } => {
-            (reliable.clone(), best_effort.clone())
-        }
-        NewLink::Single(_) => panic!("a single link"),
-    }
-}
+/// How a fragment of zenoh's begins, a reliable one and one of best effort: the link looks at no more of a batch.
+const FRAGMENT: u8 = 0x26;
+const BEST_EFFORT_FRAGMENT: u8 = 0x06;
 
-fn is_single(link: &LinkUnicast) -> bool {
-    matches!(link.0, NewLink::Single(_))
+fn batch(first: u8, filler: u8, bytes: usize) -> Vec<u8> {
+    let mut batch = vec![filler; bytes];
+    batch[0] = first;
+    batch
 }
 
 async fn passes(
@@ -60,24 +55,60 @@ async fn passes(
     to: &dyn LinkUnicastTrait,
     priority: Option<Priority>,
 ) {
-    let message = [priority.map_or(99, |priority| priority as u8); 1_000];
-    from.write_all(&message, priority).await.unwrap();
-    let mut buffer = vec![0; usize::from(ARQ_MTU)];
-    let read = timeout(HANG, to.read(&mut buffer, priority)).await.unwrap().unwrap();
-    assert_eq!(buffer[..read], message);
+    for first in [FRAGMENT, BEST_EFFORT_FRAGMENT] {
+        let message = batch(first, priority.map_or(99, |priority| priority as u8), 1_000);
+        from.write_all(&message, priority).await.unwrap();
+        let mut buffer = vec![0; usize::from(ARQ_MTU)];
+        let read = timeout(HANG, to.read(&mut buffer, priority)).await.unwrap().unwrap();
+        assert_eq!(buffer[..read], message);
+    }
+}
+
+/// Of the end whose local address is `src`: the messages that a priority has sent, reliable and of best effort.
+fn sent(link: &LinkUnicast, priority: Priority) -> [u64; 2] {
+    let ours = |stats: &AssociationStats| stats.src.address() == link.get_src().address();
+    let stats = statistics().into_iter().find(ours).unwrap().stats;
+    [Reliability::Reliable, Reliability::BestEffort].map(|reliability| {
+        stats.lanes[LaneId::new(priority as u8, reliability).unwrap().index()].messages_sent
+    })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_priority_of_both_links_both_ways() {
+async fn every_priority_both_ways_reliable_and_of_best_effort() {
     let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "").await;
-    let ((near, near_companion), (far, far_companion)) = (both(&near), both(&far));
     let priorities = (0..8).map(|priority| Priority::try_from(priority).ok());
     for priority in priorities.chain([None]) {
-        passes(&*near, &*far, priority).await;
-        passes(&*far, &*near, priority).await;
-        passes(&*near_companion, &*far_companion, priority).await;
-        passes(&*far_companion, &*near_companion, priority).await;
+        passes(&**near, &**far, priority).await;
+        passes(&**far, &**near, priority).await;
     }
+    for priority in (1..8).map(|priority| Priority::try_from(priority).unwrap()) {
+        assert_eq!(sent(&near, priority), [1, 1], "{priority:?}");
+    }
+}
+
+/// One reader serves both lanes of a priority, whoever of them is busy.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn neither_kind_is_kept_from_the_reader_by_the_other() {
+    const EACH: usize = 50;
+    let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "").await;
+    for (first, kind) in [(FRAGMENT, 0), (BEST_EFFORT_FRAGMENT, 1)] {
+        for _ in 0..EACH {
+            near.write_all(&batch(first, 0, 1_000), Some(Priority::Data)).await.unwrap();
+        }
+        assert_eq!(sent(&near, Priority::Data)[kind], EACH as u64);
+    }
+    // Behind all of them, in a lane of its own.
+    near.write_all(&batch(FRAGMENT, 0, 100), Some(Priority::Background)).await.unwrap();
+    let mut buffer = [0; 1_000];
+    far.read(&mut buffer, Some(Priority::Background)).await.unwrap();
+    let mut kinds = Vec::new();
+    for _ in 0..2 * EACH {
+        let read = timeout(HANG, far.read(&mut buffer, Some(Priority::Data))).await;
+        assert_eq!(read.unwrap().unwrap(), 1_000);
+        kinds.push(buffer[0]);
+    }
+    let first = &kinds[..EACH / 2];
+    assert!(first.contains(&FRAGMENT) && first.contains(&BEST_EFFORT_FRAGMENT), "{kinds:x?}");
 }
 
 /// Between two processes of a machine a batch is one packet, unless the locator says otherwise.
@@ -88,7 +119,6 @@ async fn within_the_machine_packets_are_as_long_as_batches() {
     {
         let listen = format!("arq/{address}:0{keys}");
         let (_server, _client, near, far) = linked(&listen, keys).await;
-        let ((near, _), (far, _)) = (both(&near), both(&far));
         let batch = vec![7; usize::from(ARQ_MTU)];
         let mut buffer = batch.clone();
         let begin = Instant::now();
@@ -114,11 +144,10 @@ async fn a_keep_alive_is_repeated_while_the_peer_is_heard_and_its_session_is_not
     const KEEP_ALIVE: [u8; 1] = [0x04];
     const PAUSE: Duration = Duration::from_secs(2);
     let (_server, _client, near, far) = linked("arq/127.0.0.1:0#keep_alive_ms=100", "").await;
-    let ((near, _), (far, far_companion)) = (both(&near), both(&far));
     near.write_all(&KEEP_ALIVE, Some(Priority::Control)).await.unwrap();
     let mut buffer = [0; 10];
     let mut repeats = 0;
-    let (mut data, mut idle) = ([0; 10], [0; 10]);
+    let mut data = [0; 10];
     let begin = Instant::now();
     let reads = async {
         while let Ok(read) = timeout(PAUSE, far.read(&mut buffer, Some(Priority::Control))).await {
@@ -130,8 +159,6 @@ async fn a_keep_alive_is_repeated_while_the_peer_is_heard_and_its_session_is_not
         () = reads => {}
         _ = far.read(&mut data, Some(Priority::Data)) => panic!("data is not made up"),
     }
-    // The same session has not used the companion either since it was opened.
-    assert!(timeout(PAUSE, far_companion.read(&mut idle, Some(Priority::Control))).await.is_err());
     assert!(repeats > 3, "{repeats} keep-alives");
     assert!((5..HANG.as_secs()).contains(&begin.elapsed().as_secs()), "{:?}", begin.elapsed());
 }
@@ -139,44 +166,38 @@ async fn a_keep_alive_is_repeated_while_the_peer_is_heard_and_its_session_is_not
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_statistics_of_a_process_name_its_associations() {
     let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "").await;
-    let ((reliable, companion), (far, _)) = (both(&near), both(&far));
-    passes(&*reliable, &*far, Some(Priority::Data)).await;
-    let src = reliable.get_src().clone();
+    passes(&**near, &**far, Some(Priority::Data)).await;
+    let src = near.get_src().clone();
     let ours = |stats: &AssociationStats| stats.src.address() == src.address();
     let found = statistics().into_iter().find(ours).unwrap();
-    assert_eq!(found.dst.address(), reliable.get_dst().address());
+    assert_eq!(found.dst.address(), near.get_dst().address());
     assert!(found.stats.packets_sent > 0 && found.stats.bytes_sent > 1_000);
-    for link in [&reliable, &companion] {
-        link.close().await.unwrap();
-    }
-    drop((near, reliable, companion));
+    near.close().await.unwrap();
+    drop(near);
     assert!(!statistics().iter().any(ours), "it has ended");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_zenoh_asks_of_a_link() {
     let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "").await;
-    let (reliable, companion) = both(&near);
-    for link in [&reliable, &companion] {
+    for link in [&near, &far] {
+        assert!(matches!(link.0, NewLink::Single(_)), "zenoh and applications count one");
         assert_eq!((link.get_mtu(), link.is_streamed()), (ARQ_MTU, false));
-        assert!(link.supports_priorities());
+        assert!(link.is_reliable() && link.supports_priorities());
         assert_eq!(*link.get_auth_id(), LinkAuthId::Udp);
         assert!(!link.get_interface_names().is_empty());
     }
-    assert!(reliable.is_reliable() && !companion.is_reliable());
-    // Told apart by their locators, as zenoh compares links.
-    assert_ne!(LinkUnicast::from(reliable.clone()), LinkUnicast::from(companion));
     // Both sides name the same addresses.
-    assert_eq!(reliable.get_dst().address(), far.get_src().address());
-    assert_eq!(reliable.get_src().address(), far.get_dst().address());
+    assert_eq!(near.get_dst().address(), far.get_src().address());
+    assert_eq!(near.get_src().address(), far.get_dst().address());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn extras_can_be_switched_off_by_either_side() {
-    for (listen, extra) in [("?mixed_rel=0", ""), ("", "?mixed_rel=0"), ("", "#mixed_rel=0")] {
+    for (listen, extra) in [("?mixed_rel=0", ""), ("", "?mixed_rel=0")] {
         let (_s, _c, near, far) = linked(&format!("arq/127.0.0.1:0{listen}"), extra).await;
-        assert!(is_single(&near) && is_single(&far));
         passes(&**near, &**far, Some(Priority::Data)).await;
+        assert_eq!(sent(&near, Priority::Data), [2, 0], "all of it is delivered");
     }
     let (_s, _c, near, far) = linked("arq/127.0.0.1:0?multistream=0", "").await;
     assert!(!near.supports_priorities() && !far.supports_priorities());
@@ -187,34 +208,32 @@ async fn extras_can_be_switched_off_by_either_side() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_best_effort_link_is_single_and_controls_reliably() {
+async fn a_best_effort_link_controls_reliably() {
     let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "?rel=0").await;
-    assert!(is_single(&near) && is_single(&far));
     assert!(!near.is_reliable() && !far.is_reliable());
     passes(&**near, &**far, None).await;
     passes(&**near, &**far, Some(Priority::Data)).await;
+    assert_eq!(sent(&near, Priority::Control), [2, 0]);
+    assert_eq!(sent(&near, Priority::Data), [0, 2]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn closing_one_link_of_a_pair_leaves_the_other() {
+async fn a_closed_link_wakes_its_readers_and_takes_no_more() {
     let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "").await;
-    let ((reliable, companion), (far_reliable, far_companion)) = (both(&near), both(&far));
-    let waiting = companion.clone();
+    let waiting = near.clone();
     let reader = tokio::spawn(async move { waiting.read(&mut [0; 10], None).await });
-    companion.close().await.unwrap();
-    companion.close().await.unwrap();
-    timeout(HANG, reader).await.unwrap().unwrap().expect_err("its readers are woken");
-    companion.write_all(b"x", None).await.expect_err("it is closed");
-    passes(&*reliable, &*far_reliable, None).await;
+    passes(&**near, &**far, None).await;
 
     // As zenoh takes its leave.
-    reliable.write_all(&CLOSE, None).await.unwrap();
-    timeout(HANG, reliable.close()).await.expect("closing is bounded").unwrap();
+    near.write_all(&CLOSE, None).await.unwrap();
+    timeout(HANG, near.close()).await.expect("closing is bounded").unwrap();
+    near.close().await.unwrap();
+    timeout(HANG, reader).await.unwrap().unwrap().expect_err("its readers are woken");
+    near.write_all(b"x", None).await.expect_err("it is closed");
     let mut buffer = [0; 100];
-    assert_eq!(far_reliable.read(&mut buffer, None).await.unwrap(), CLOSE.len());
+    assert_eq!(far.read(&mut buffer, None).await.unwrap(), CLOSE.len());
     assert_eq!(buffer[..CLOSE.len()], CLOSE);
-    timeout(HANG, far_reliable.read(&mut buffer, None)).await.unwrap().expect_err("it ended");
-    timeout(HANG, far_companion.read(&mut buffer, None)).await.unwrap().expect_err("it ended");
+    timeout(HANG, far.read(&mut buffer, None)).await.unwrap().expect_err("it ended");
 }
 
 /// zenoh's last word on a session, alone and behind a frame of data.
@@ -229,50 +248,77 @@ async fn the_last_word_is_read_after_everything_else() {
 
 async fn last_word_is_read_after_everything_else(last_word: &'static [u8]) {
     let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "#linger_ms=20000").await;
-    let ((near, near_companion), (far, far_companion)) = (both(&near), both(&far));
-    let goodbyes = [far.clone(), far_companion.clone()].map(|link| {
-        tokio::spawn(async move {
-            let read = link.read(&mut [0; 100], Some(Priority::Background)).await;
-            assert_eq!(read.unwrap(), last_word.len());
-        })
+    let last_reader = far.clone();
+    let goodbye = tokio::spawn(async move {
+        let mut buffer = [0; 100];
+        for _ in 0..2 {
+            let read = last_reader.read(&mut buffer, Some(Priority::Background)).await.unwrap();
+            assert_eq!((read, buffer[0]), (50, BEST_EFFORT_FRAGMENT), "of the same priority");
+        }
+        let read = last_reader.read(&mut buffer, Some(Priority::Background)).await.unwrap();
+        assert_eq!(buffer[..read], *last_word);
     });
     let publisher = tokio::spawn(async move {
-        for number in 0..100_u8 {
-            near.write_all(&vec![number; 50_000], Some(Priority::Data)).await.unwrap();
+        for number in 0..100 {
+            let data = batch(FRAGMENT, number, 50_000);
+            near.write_all(&data, Some(Priority::Data)).await.unwrap();
         }
-        for link in [&near, &near_companion] {
-            link.write_all(last_word, Some(Priority::Background)).await.unwrap();
+        for _ in 0..2 {
+            let data = batch(BEST_EFFORT_FRAGMENT, 0, 50);
+            near.write_all(&data, Some(Priority::Background)).await.unwrap();
         }
-        tokio::join!(near.close(), near_companion.close())
+        near.write_all(last_word, Some(Priority::Background)).await.unwrap();
+        near.close().await
     });
     let mut buffer = vec![0; usize::from(ARQ_MTU)];
     for number in 0..100 {
         // As slow as a callback that works.
         tokio::time::sleep(Duration::from_millis(1)).await;
-        assert!(goodbyes.iter().all(|goodbye| !goodbye.is_finished()), "before number {number}");
+        assert!(!goodbye.is_finished(), "before number {number}");
         let read = far.read(&mut buffer, Some(Priority::Data)).await.unwrap();
-        assert_eq!((read, buffer[0]), (50_000, number));
+        assert_eq!((read, buffer[1]), (50_000, number));
     }
     far.read(&mut buffer, Some(Priority::Data)).await.expect_err("that was all");
-    for goodbye in goodbyes {
-        timeout(HANG, goodbye).await.expect("it is read").unwrap();
+    timeout(HANG, goodbye).await.expect("it is read").unwrap();
+    publisher.await.unwrap().unwrap();
+}
+
+/// The last word overtakes nothing, whichever lane's turn it is when it comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_word_is_read_after_best_effort_of_its_priority() {
+    for turn in 0..10 {
+        let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "").await;
+        let (priority, mut buffer) = (Some(Priority::Background), [0; 100]);
+        for _ in 0..turn {
+            near.write_all(&batch(FRAGMENT, 0, 50), priority).await.unwrap();
+            assert_eq!(far.read(&mut buffer, priority).await.unwrap(), 50);
+        }
+        for _ in 0..5 {
+            near.write_all(&batch(BEST_EFFORT_FRAGMENT, 0, 50), priority).await.unwrap();
+        }
+        near.write_all(&CLOSE, priority).await.unwrap();
+        // It is there, and all before it.
+        near.close().await.unwrap();
+        for _ in 0..5 {
+            let read = timeout(HANG, far.read(&mut buffer, priority)).await.unwrap().unwrap();
+            assert_eq!((read, buffer[0]), (50, BEST_EFFORT_FRAGMENT), "turn {turn}");
+        }
+        let read = timeout(HANG, far.read(&mut buffer, priority)).await.unwrap().unwrap();
+        assert_eq!(buffer[..read], CLOSE, "turn {turn}");
     }
-    publisher.await.unwrap().0.unwrap();
 }
 
 /// zenoh refuses a link while the other side still reads nothing but control messages.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_does_not_wait_for_lanes_that_nobody_reads() {
     let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "").await;
-    let ((near, near_companion), (far, _far_companion)) = (both(&near), both(&far));
-    near_companion.write_all(&CLOSE, Some(Priority::Control)).await.unwrap();
     near.write_all(&[1; 100], Some(Priority::Data)).await.unwrap();
     near.write_all(&CLOSE, None).await.unwrap();
     let mut buffer = [0; 100];
     let refusal = timeout(Duration::from_secs(5), far.read(&mut buffer, None)).await;
     assert_eq!(refusal.expect("at once").unwrap(), CLOSE.len());
 
-    tokio::join!(near.close(), near_companion.close()).0.unwrap();
+    near.close().await.unwrap();
     let end = timeout(Duration::from_secs(5), far.read(&mut buffer, None)).await;
     end.expect("at once").expect_err("the link ended");
 }
@@ -280,9 +326,8 @@ async fn a_refusal_does_not_wait_for_lanes_that_nobody_reads() {
 /// zenoh closes a link although its last words still wait for room: they are behind a lane that is full.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_written_arrives_though_the_last_words_were_not() {
-    let keys = "#mixed_rel=0;lane_window=131072;linger_ms=20000";
+    let keys = "#lane_window=131072;linger_ms=20000";
     let (_server, _client, near, far) = linked(&format!("arq/127.0.0.1:0{keys}"), keys).await;
-    assert!(is_single(&near));
     let reader = tokio::spawn(async move {
         let mut buffer = vec![0; usize::from(ARQ_MTU)];
         let mut read = 0;
@@ -303,8 +348,7 @@ async fn what_was_written_arrives_though_the_last_words_were_not() {
 async fn writes_that_were_given_up_leave_no_gap() {
     const PATIENCE: Duration = Duration::from_millis(200);
     let (_server, _client, near, far) = linked("arq/127.0.0.1:0#lane_window=131072", "").await;
-    let ((near, _), (far, _)) = (both(&near), both(&far));
-    let batch = |number: u8| vec![number; 60_000];
+    let batch = |number| batch(FRAGMENT, number, 60_000);
     let mut given_up = 0;
     // Nobody reads.
     while timeout(PATIENCE, near.write_all(&batch(given_up), Some(Priority::Data))).await.is_ok() {
@@ -315,14 +359,14 @@ async fn writes_that_were_given_up_leave_no_gap() {
         write.expect_err("there is no room for it either");
     }
     // Other priorities have room, and are not asked to wait.
-    passes(&*near, &*far, Some(Priority::RealTime)).await;
+    passes(&**near, &**far, Some(Priority::RealTime)).await;
 
     let last = given_up + 3;
     let reader = tokio::spawn(async move {
         let mut buffer = vec![0; usize::from(ARQ_MTU)];
         for number in 0..=last {
             let read = timeout(HANG, far.read(&mut buffer, Some(Priority::Data))).await;
-            assert_eq!((read.unwrap().unwrap(), buffer[0]), (60_000, number));
+            assert_eq!((read.unwrap().unwrap(), buffer[1]), (60_000, number));
         }
     });
     near.write_all(&batch(last), Some(Priority::Data)).await.unwrap();
@@ -333,7 +377,6 @@ async fn writes_that_were_given_up_leave_no_gap() {
 async fn one_who_gives_up_write_after_write_is_told() {
     const PATIENCE: Duration = Duration::from_millis(200);
     let (_server, _client, near, _far) = linked("arq/127.0.0.1:0#lane_window=131072", "").await;
-    let (near, _) = both(&near);
     let mut given_up = 0;
     let error = loop {
         match timeout(PATIENCE, near.write_all(&[7; 60_000], Some(Priority::Data))).await {
@@ -387,9 +430,8 @@ async fn listeners_come_and_go() {
 async fn a_deleted_listener_without_links_frees_its_port_at_once() {
     let (server, _client, near, far) = linked("arq/127.0.0.1:0", "").await;
     let listener = server.manager.get_listeners().await.remove(0);
-    for link in [both(&near), both(&far)] {
-        link.0.close().await.unwrap();
-        link.1.close().await.unwrap();
+    for link in [near, far] {
+        link.close().await.unwrap();
     }
     for _ in 0..3 {
         server.manager.del_listener(&listener).await.unwrap();

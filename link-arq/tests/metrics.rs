@@ -7,14 +7,13 @@
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use prometheus_parse::{Sample, Scrape, Value};
 use zenoh_link_arq::{metrics, LinkManagerUnicastArq, ARQ_MTU};
-use zenoh_link_commons::{LinkManagerUnicastTrait, LinkUnicast, LinkUnicastTrait, NewLink};
+use zenoh_link_commons::{LinkManagerUnicastTrait, LinkUnicast};
 use zenoh_protocol::core::{EndPoint, Priority};
 
 /// Far above what is needed: only a hang runs into it.
@@ -61,8 +60,8 @@ fn number(sample: &Sample) -> f64 {
 /// Two ends of a link in this process, and their managers.
 struct Pair {
     _managers: [LinkManagerUnicastArq; 2],
-    near: Arc<dyn LinkUnicastTrait>,
-    far: Arc<dyn LinkUnicastTrait>,
+    near: LinkUnicast,
+    far: LinkUnicast,
 }
 
 impl Pair {
@@ -70,15 +69,11 @@ impl Pair {
         let (sender, accepted) = flume::unbounded();
         let server = LinkManagerUnicastArq::new(sender);
         let client = LinkManagerUnicastArq::new(flume::unbounded().0);
-        let listen = format!("arq/127.0.0.1:0?mixed_rel=0{config}");
+        let listen = format!("arq/127.0.0.1:0{config}");
         let locator = server.new_listener(endpoint(&listen)).await.unwrap();
         let near = client.new_link(endpoint(&locator.to_string())).await.unwrap();
         let far = accepted.recv_async().await.unwrap();
-        let single = |link: LinkUnicast| match link.0 {
-            NewLink::Single(link) => link,
-            NewLink::MixedReliability { .. } => panic!("a single link"),
-        };
-        Self { _managers: [server, client], near: single(near), far: single(far) }
+        Self { _managers: [server, client], near, far }
     }
 
     /// Sends a batch and waits until it is there.

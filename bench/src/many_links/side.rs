@@ -11,7 +11,7 @@ use nix::sys::resource::{getrlimit, setrlimit, Resource};
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
 use zenoh_link_arq::LinkManagerUnicastArq;
-use zenoh_link_commons::{LinkManagerUnicastTrait, LinkUnicast, LinkUnicastTrait, NewLink};
+use zenoh_link_commons::{LinkManagerUnicastTrait, LinkUnicast};
 use zenoh_protocol::core::Priority;
 
 use super::words::{Count, Order, Role, Word};
@@ -60,7 +60,6 @@ struct Side {
     runtime: Runtime,
     manager: LinkManagerUnicastArq,
     accepted: flume::Receiver<LinkUnicast>,
-    /// As zenoh keeps them: the best-effort companion too.
     links: Vec<LinkUnicast>,
     heard: Arc<Mutex<Ledger>>,
 }
@@ -69,14 +68,6 @@ type Answer = Result<Word, String>;
 
 fn words(error: impl std::fmt::Display) -> String {
     error.to_string()
-}
-
-/// The reliable one of a pair.
-fn reliable(link: &LinkUnicast) -> Arc<dyn LinkUnicastTrait> {
-    match &link.0 {
-        NewLink::MixedReliability { reliable, .. } => reliable.clone(),
-        NewLink::Single(link) => link.clone(),
-    }
 }
 
 impl Side {
@@ -126,7 +117,7 @@ impl Side {
         for _ in 0..links {
             let endpoint = endpoint.parse().map_err(words)?;
             let link = self.runtime.block_on(self.manager.new_link(endpoint)).map_err(words)?;
-            opened.push(reliable(&link).get_src().address().to_string());
+            opened.push(link.get_src().address().to_string());
             self.links.push(link);
         }
         Ok(Word::Opened(opened))
@@ -137,7 +128,7 @@ impl Side {
         let mut accepted = BTreeMap::new();
         while accepted.len() < from.len() {
             let link = self.accepted.recv_timeout(SILENCE).map_err(words)?;
-            accepted.insert(reliable(&link).get_dst().address().to_string(), link);
+            accepted.insert(link.get_dst().address().to_string(), link);
         }
         for address in from {
             let link = accepted.remove(address);
@@ -147,8 +138,8 @@ impl Side {
     }
 
     /// The links from `first` on.
-    fn from(&self, first: u64) -> impl Iterator<Item = Arc<dyn LinkUnicastTrait>> + '_ {
-        self.links.iter().skip(first as usize).map(reliable)
+    fn from(&self, first: u64) -> impl Iterator<Item = &LinkUnicast> + '_ {
+        self.links.iter().skip(first as usize)
     }
 
     fn call(&self, first: u64) -> Answer {
@@ -188,7 +179,7 @@ impl Side {
         if !is_first {
             return Ok(Word::Done);
         }
-        for link in self.links.iter().take(links as usize).map(reliable) {
+        for link in self.links.iter().take(links as usize).cloned() {
             let heard = self.heard.clone();
             self.runtime.spawn(async move {
                 let mut buffer = vec![0; CALL_BYTES];
@@ -202,7 +193,7 @@ impl Side {
 
     /// Hands over each message when it is due. A link that does not take it holds up the next, and that counts.
     fn send(&self, links: u64, messages: u64, rate_hz: f64, bytes: usize) -> Answer {
-        let links: Vec<_> = self.links.iter().take(links as usize).map(reliable).collect();
+        let links: Vec<_> = self.links.iter().take(links as usize).collect();
         be_punctual();
         let first_ns = now_ns() + LEAD_NS;
         for (number, link) in (0..messages).zip(links.iter().cycle()) {

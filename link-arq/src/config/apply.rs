@@ -59,7 +59,6 @@ impl LinkConfig {
             ("gso", Parsed::Word(word)) => self.socket.batches = *word == "auto",
             ("metrics", Parsed::Text(text)) => self.metrics = Some(metrics(text)?),
             ("stats_log_ms", Parsed::Number(n)) => self.stats_log = n.map(ms),
-            ("mixed_rel", Parsed::Word(word)) => self.mixed_reliability = wish(word),
             // Read elsewhere: they name other layers, or need more than one key.
             ("config" | "preset" | "scheme" | "cc" | "cc_window", _) => {}
             (key, value) => debug_assert!(false, "no meaning for {key}={value:?}"),
@@ -97,15 +96,7 @@ impl LinkConfig {
         let value = key.parse(text)?;
         match (key.name, value) {
             ("rel", Parsed::Word(word)) => self.best_effort = word == "0",
-            ("mixed_rel", Parsed::Word(word)) => match (self.mixed_reliability, wish(word)) {
-                (Wish::Off, Wish::Insist) => {
-                    let text = "`?mixed_rel=1` and `#mixed_rel=0` exclude each other";
-                    return Err(ConfigError::Conflict(text.to_owned()));
-                }
-                // Off is off, wherever it is said.
-                (Wish::Off, Wish::Off | Wish::Auto) => {}
-                (Wish::Auto | Wish::Insist, wish) => self.mixed_reliability = wish,
-            },
+            ("mixed_rel", Parsed::Word(word)) => self.mixed_reliability = wish(word),
             ("multistream", Parsed::Word(word)) => self.priorities = wish(word),
             // The range is zenoh's to use; here it is only checked.
             ("prio", Parsed::Text(range)) => {

@@ -218,7 +218,7 @@ pub const KEYS: &[Key] = &[
         "mixed_rel",
         Value::Word(&["0", "1", "auto"]),
         "auto",
-        "a second, best-effort link over the same association; both sides must allow it, 1 insists",
+        "what publishers send as best effort is carried as that; both sides must allow it, 1 insists",
     ),
     metadata(
         "multistream",
@@ -379,12 +379,6 @@ pub const KEYS: &[Key] = &[
         number("ms", 0, DAY_MS),
         "500",
         "how long closing may take to deliver what was sent",
-    ),
-    config(
-        "mixed_rel",
-        Value::Word(&["0", "auto"]),
-        "auto",
-        "0 refuses the best-effort link, as `?mixed_rel=0` does; set by zenoh's lowlatency mode",
     ),
     config(
         "metrics",

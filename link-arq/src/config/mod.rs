@@ -13,10 +13,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::Path, time::Duration};
 
 use arq_proto::ConfigBuilder;
 use serde::{de::IgnoredAny, Deserialize};
-use zenoh_config::Config as ZenohConfig;
-use zenoh_link_commons::ConfigurationInspector;
 use zenoh_protocol::core::EndPoint;
-use zenoh_result::ZResult;
 
 pub use keys::{ConfigError, Key, Section, Value, KEYS, ZENOH_KEYS};
 
@@ -45,7 +42,7 @@ pub struct LinkConfig {
     pub socket: SocketOptions,
     /// The local address to connect from, not resolved yet.
     pub bind: Option<String>,
-    /// A best-effort link beside the reliable one.
+    /// What publishers send as best effort is carried as that.
     pub mixed_reliability: Wish,
     /// An order of its own for each priority.
     pub priorities: Wish,
@@ -119,7 +116,9 @@ impl LinkConfig {
             return conflict("`iface` and `bind` exclude each other");
         }
         if self.best_effort && self.mixed_reliability == Wish::Insist {
-            return conflict("`rel=0` and `mixed_rel=1` exclude each other: one link or two");
+            return conflict(
+                "`rel=0` and `mixed_rel=1` exclude each other: all is best effort, or a part",
+            );
         }
         if self.best_effort && self.priorities == Wish::Off {
             return conflict(
@@ -222,19 +221,6 @@ impl Scalar {
             Self::Null => Err(key.bad("null")),
             Self::Nested(IgnoredAny) => Err(key.bad("a list or an object")),
         }
-    }
-}
-
-/// What zenoh's own configuration means for every `arq/` endpoint.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct ArqConfigurator;
-
-impl ConfigurationInspector<ZenohConfig> for ArqConfigurator {
-    /// zenoh's lowlatency transport works on one link only, and a link is not told that it will be
-    /// used by one: this is where it shows.
-    fn inspect_config(&self, config: &ZenohConfig) -> ZResult<String> {
-        let lowlatency = *config.transport().unicast().lowlatency();
-        Ok(if lowlatency { "mixed_rel=0".to_owned() } else { String::new() })
     }
 }
 

@@ -182,12 +182,11 @@ fn what_contradicts_itself_is_an_error() {
     for (keys, one, other) in [
         ("?rel=0;mixed_rel=1", "`rel=0`", "`mixed_rel=1`"),
         ("?rel=0;multistream=0", "`rel=0`", "`multistream=0`"),
-        ("?mixed_rel=1#mixed_rel=0", "`?mixed_rel=1`", "`#mixed_rel=0`"),
     ] {
         let text = error(&format!("arq/localhost:7447{keys}"));
         assert!(text.contains(one) && text.contains(other), "{text}");
     }
-    for keys in ["?rel=0;mixed_rel=0", "?rel=0;multistream=1", "?mixed_rel=0#mixed_rel=0"] {
+    for keys in ["?rel=0;mixed_rel=0", "?rel=0;multistream=1"] {
         parse(&format!("arq/localhost:7447{keys}")).unwrap();
     }
 }
@@ -205,11 +204,6 @@ fn the_locator_wins_over_the_file_and_the_file_over_the_preset() {
     let link = parse(&format!("arq/localhost:7447#config={path};preset=v2v")).unwrap();
     assert_eq!(link.protocol.keep_alive, Duration::from_millis(250));
     assert_eq!(link.protocol.queue_age, Duration::from_millis(70));
-    let path = file("single", "{ mixed_rel: '0' }");
-    for (keys, wish) in [("", Wish::Off), (";mixed_rel=auto", Wish::Auto)] {
-        let link = parse(&format!("arq/localhost:7447#config={path}{keys}")).unwrap();
-        assert_eq!(link.mixed_reliability, wish);
-    }
 }
 
 #[test]
@@ -307,14 +301,4 @@ fn max_rate_is_in_bits_per_second() {
     let link = parse("arq/localhost:7447#max_rate=20000000").unwrap();
     assert_eq!(link.protocol.max_rate_bps, Some(20_000_000));
     assert_eq!(parse("arq/localhost:7447").unwrap().protocol.max_rate_bps, None);
-}
-
-#[test]
-fn zenohs_lowlatency_mode_turns_the_second_link_off() {
-    let mut config = ZenohConfig::default();
-    assert_eq!(ArqConfigurator.inspect_config(&config).unwrap(), "");
-    config.transport.unicast.set_lowlatency(true).unwrap();
-    let keys = ArqConfigurator.inspect_config(&config).unwrap();
-    let link = parse(&format!("arq/localhost:7447?mixed_rel=auto#{keys}")).unwrap();
-    assert_eq!(link.mixed_reliability, Wish::Off);
 }

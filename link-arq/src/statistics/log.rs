@@ -14,7 +14,7 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 use super::AssociationStats;
-use crate::link::Association;
+use crate::link::LinkUnicastArq;
 
 /// The target of these lines, which have level `info`: `RUST_LOG=zenoh_link_arq::statistics=info`.
 pub const LOG_TARGET: &str = "zenoh_link_arq::statistics";
@@ -27,14 +27,14 @@ pub(crate) fn log_end(stats: &AssociationStats) {
 /// Logs how `association` stands each `period`, until it or the result is dropped.
 pub(crate) fn log_every(
     period: Duration,
-    association: &Arc<Association>,
+    association: &Arc<LinkUnicastArq>,
     runtime: &Handle,
 ) -> AbortOnDropHandle<()> {
     let association = Arc::downgrade(association);
     AbortOnDropHandle::new(runtime.spawn(report(period, association)))
 }
 
-async fn report(period: Duration, association: Weak<Association>) {
+async fn report(period: Duration, association: Weak<LinkUnicastArq>) {
     let mut ticks = interval_at(Instant::now() + period, period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

@@ -29,17 +29,16 @@ use log::log_end;
 pub(crate) use log::log_every;
 pub use log::LOG_TARGET;
 
-use crate::link::Association;
+use crate::link::LinkUnicastArq;
 
 /// The associations of this process, those that have ended included until the next look.
-static ASSOCIATIONS: Mutex<Vec<Weak<Association>>> = Mutex::new(Vec::new());
+static ASSOCIATIONS: Mutex<Vec<Weak<LinkUnicastArq>>> = Mutex::new(Vec::new());
 /// Chunks sent again and repair symbols of the associations that have ended.
 static REPAIRS_OF_ENDED: AtomicU64 = AtomicU64::new(0);
 /// How many there have been.
 static OPENED: AtomicU64 = AtomicU64::new(0);
 
-/// How an `arq/` association of this process stands: one connection, and the one or two zenoh links
-/// over it.
+/// How an `arq/` association of this process stands: one connection, and zenoh's link over it.
 #[derive(Debug, Clone)]
 pub struct AssociationStats {
     /// Its number in this process, from 1.
@@ -112,7 +111,7 @@ pub(crate) fn next_id() -> u64 {
 }
 
 /// From now on `association` is part of [`statistics`].
-pub(crate) fn register(association: &Arc<Association>) {
+pub(crate) fn register(association: &Arc<LinkUnicastArq>) {
     let mut associations = ASSOCIATIONS.lock();
     associations.retain(|association| association.strong_count() > 0);
     associations.push(Arc::downgrade(association));

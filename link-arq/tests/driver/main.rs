@@ -420,6 +420,7 @@ async fn who_stops_reading_a_lane_wakes_those_who_wait_for_it() {
     near.send(lane(2), b"never read").await.unwrap();
     near.delivered().await;
     let start = Instant::now();
-    tokio::join!(far.consumed_beside(lane(1)), far.consumed_beside(lane(2)));
+    let readers = [[lane(1)], [lane(2)]];
+    tokio::join!(far.consumed_beside(&readers[0]), far.consumed_beside(&readers[1]));
     assert_eq!(start.elapsed(), Duration::ZERO);
 }

@@ -32,7 +32,7 @@ use tokio::{
 use traffic::Flow;
 use weather::Weather;
 use zenoh_link_arq::{statistics, LinkManagerUnicastArq, ARQ_MTU};
-use zenoh_link_commons::{LinkManagerUnicastTrait, LinkUnicast, LinkUnicastTrait, NewLink};
+use zenoh_link_commons::{LinkManagerUnicastTrait, LinkUnicast};
 use zenoh_protocol::core::Priority;
 
 const DEFAULT_SECONDS: u64 = 20;
@@ -57,10 +57,10 @@ const HANG: Duration = Duration::from_secs(60);
 /// What a process holds is counted: one test at a time.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
-/// The two ends of a link, reliable and best-effort.
+/// The two ends of a link.
 struct Ends {
-    near: [Arc<dyn LinkUnicastTrait>; 2],
-    far: [Arc<dyn LinkUnicastTrait>; 2],
+    near: LinkUnicast,
+    far: LinkUnicast,
 }
 
 struct Network {
@@ -84,14 +84,13 @@ impl Network {
     async fn open(&self) -> Ends {
         let endpoint = format!("arq/{}#mtu=1200", self.relay.address()).parse().unwrap();
         let near = self.client.new_link(endpoint).await.expect("no weather outlasts a handshake");
-        let near = pair(near);
         let Ok(far) = timeout(HANG, self.accepted.recv_async()).await else {
             println!("{:?}", self.relay.sky.weather());
             show_associations();
-            let closed = timeout(TICK, near[0].read(&mut [0; 9], None)).await;
-            panic!("{} was opened and not accepted: {closed:?}", near[0].get_src());
+            let closed = timeout(TICK, near.read(&mut [0; 9], None)).await;
+            panic!("{} was opened and not accepted: {closed:?}", near.get_src());
         };
-        Ends { near, far: pair(far.unwrap()) }
+        Ends { near, far: far.unwrap() }
     }
 
     async fn end(self) {
@@ -101,28 +100,20 @@ impl Network {
     }
 }
 
-fn pair(link: LinkUnicast) -> [Arc<dyn LinkUnicastTrait>; 2] {
-    match link.0 {
-        NewLink::MixedReliability { reliable, best_effort } => [reliable, best_effort],
-        NewLink::Single(_) => panic!("a single link"),
-    }
-}
-
 fn show_associations() {
     statistics().iter().for_each(|association| println!("{association}"));
 }
 
-/// What flows over each link that stays, and which of the pair carries it: the last is the near
-/// end's best-effort link.
-fn flows(link: usize) -> Vec<(Arc<Flow>, bool, usize)> {
+/// What flows over each link that stays, and whether it leaves from the near end.
+fn flows(link: usize) -> Vec<(Arc<Flow>, bool)> {
     let named = |name: &str| format!("link {link}, {name}");
     vec![
-        (Flow::new(&named("beacons out"), Priority::RealTime, 10, 200), true, 0),
-        (Flow::new(&named("beacons back"), Priority::RealTime, 10, 200), false, 0),
-        (Flow::new(&named("data out"), Priority::Data, 50, 40_000), true, 0),
-        (Flow::new(&named("data back"), Priority::Data, 100, 10_000), false, 0),
-        (Flow::new(&named("bulk out"), Priority::Background, 250, ARQ_MTU.into()), true, 0),
-        (Flow::lossy(&named("best effort out"), Priority::Data, 20, 3_000), true, 1),
+        (Flow::new(&named("beacons out"), Priority::RealTime, 10, 200), true),
+        (Flow::new(&named("beacons back"), Priority::RealTime, 10, 200), false),
+        (Flow::new(&named("data out"), Priority::Data, 50, 40_000), true),
+        (Flow::new(&named("data back"), Priority::Data, 100, 10_000), false),
+        (Flow::new(&named("bulk out"), Priority::Background, 250, ARQ_MTU.into()), true),
+        (Flow::lossy(&named("best effort out"), Priority::DataLow, 20, 3_000), true),
     ]
 }
 
@@ -140,13 +131,13 @@ async fn hours_of_weather_lose_nothing_stall_nothing_and_leak_nothing() {
     let mut links = Vec::new();
     for index in 0..LINKS {
         let ends = network.open().await;
-        for (flow, is_out, of_pair) in flows(index) {
-            let (near, far) = (ends.near[of_pair].clone(), ends.far[of_pair].clone());
+        for (flow, is_out) in flows(index) {
+            let (near, far) = (ends.near.clone(), ends.far.clone());
             let (from, to) = if is_out { (near, far) } else { (far, near) };
             let seed = seed ^ (all.len() as u64) << 32;
             let (sender, reader, stop) = (flow.clone(), flow.clone(), stop.clone());
-            senders.spawn(async move { sender.send(&*from, seed, &stop, u64::MAX).await });
-            readers.spawn(async move { reader.receive(&*to, u64::MAX).await });
+            senders.spawn(async move { sender.send(&**from, seed, &stop, u64::MAX).await });
+            readers.spawn(async move { reader.receive(&**to, u64::MAX).await });
             all.push((2 * index + usize::from(is_out), flow));
         }
         links.push(ends);
@@ -226,7 +217,7 @@ async fn of_thousands_of_links_that_come_and_go_none_stands_still() {
 /// Closes everything and waits until nothing of it is left.
 async fn end(network: Network, links: Vec<Ends>, idle: Census) {
     for Ends { near, far } in links {
-        for link in near.iter().chain(&far) {
+        for link in [&near, &far] {
             link.close().await.unwrap();
         }
     }
@@ -269,19 +260,19 @@ async fn come_and_go(network: &Network, opened: &AtomicU64, stop: &AtomicBool) {
         let back = Flow::new("short life, back", Priority::DataHigh, 5, 2_000);
         let life = async {
             tokio::join!(
-                out.send(&*near[0], 1, &never, SHORT_LIFE),
-                out.receive(&*far[0], SHORT_LIFE),
-                back.send(&*far[0], 2, &never, SHORT_LIFE),
-                back.receive(&*near[0], SHORT_LIFE),
+                out.send(&**near, 1, &never, SHORT_LIFE),
+                out.receive(&**far, SHORT_LIFE),
+                back.send(&**far, 2, &never, SHORT_LIFE),
+                back.receive(&**near, SHORT_LIFE),
             )
         };
         if timeout(HANG, life).await.is_err() {
             show_associations();
             let (out, back) = (out.outstanding(), back.outstanding());
-            let (which, number) = (near[0].get_src(), opened.load(Relaxed));
+            let (which, number) = (near.get_src(), opened.load(Relaxed));
             panic!("short life {number}, {which}: {out} messages out and {back} back are missing");
         }
-        for link in near.iter().chain(&far) {
+        for link in [&near, &far] {
             timeout(HANG, link.close()).await.expect("closing is bounded").unwrap();
         }
         opened.fetch_add(1, Relaxed);

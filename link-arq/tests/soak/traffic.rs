@@ -16,9 +16,10 @@ use zenoh_link_arq::ARQ_MTU;
 use zenoh_link_commons::LinkUnicastTrait;
 use zenoh_protocol::core::Priority;
 
-/// Begins each message. None of zenoh's messages begins so, so the link leaves them alone.
-const MAGIC: u8 = 0xaa;
-/// Magic and number.
+/// How a fragment of zenoh's begins, a reliable one and one of best effort: the link looks at no more of a message.
+const FRAGMENT: u8 = 0x26;
+const BEST_EFFORT_FRAGMENT: u8 = 0x06;
+/// That and the number.
 const HEAD_BYTES: usize = 9;
 
 /// One direction of one priority.
@@ -47,7 +48,7 @@ impl Flow {
         Arc::new(Self::plain(name, priority, interval_ms, longest))
     }
 
-    /// The same for a link that repairs nothing.
+    /// The same, of best effort.
     pub(crate) fn lossy(
         name: &str,
         priority: Priority,
@@ -91,7 +92,8 @@ impl Flow {
             if stop.load(Relaxed) {
                 return;
             }
-            let message = message(number, rng.usize(HEAD_BYTES..=self.longest));
+            let first = if self.may_lose { BEST_EFFORT_FRAGMENT } else { FRAGMENT };
+            let message = message(first, number, rng.usize(HEAD_BYTES..=self.longest));
             // Counted first: nobody may see it arrive before it was sent.
             self.sent.fetch_add(1, Relaxed);
             let written = link.write_all(&message, Some(self.priority)).await;
@@ -118,9 +120,9 @@ impl Flow {
 }
 
 /// Message `number`, `len` bytes long.
-fn message(number: u64, len: usize) -> Vec<u8> {
+fn message(first: u8, number: u64, len: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(len);
-    out.push(MAGIC);
+    out.push(first);
     out.extend_from_slice(&number.to_le_bytes());
     out.extend((HEAD_BYTES..len).map(|at| filler(number, len, at)));
     out
@@ -129,7 +131,7 @@ fn message(number: u64, len: usize) -> Vec<u8> {
 /// The number of a message that is whole and as it was sent.
 fn number_of(message: &[u8]) -> Option<u64> {
     let (head, rest) = message.split_first_chunk::<HEAD_BYTES>()?;
-    let [MAGIC, number @ ..] = head else { return None };
+    let [FRAGMENT | BEST_EFFORT_FRAGMENT, number @ ..] = head else { return None };
     let number = u64::from_le_bytes(*number);
     let mut bytes = rest.iter().enumerate();
     let is_filler = bytes.all(|(at, b)| *b == filler(number, message.len(), HEAD_BYTES + at));
@@ -143,7 +145,7 @@ fn filler(number: u64, len: usize, at: usize) -> u8 {
 
 #[test]
 fn a_damaged_message_is_noticed() {
-    let good = message(7, 500);
+    let good = message(FRAGMENT, 7, 500);
     assert_eq!(number_of(&good), Some(7));
     for at in (0..500).filter(|at| *at == 0 || *at >= HEAD_BYTES) {
         let mut bad = good.clone();

@@ -21,6 +21,14 @@ async fn the_connecting_side_closes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_has_one_link() {
+    let (listener, connector, _) = pair(Node::new).await;
+    for (node, peer) in [(&listener, &connector), (&connector, &listener)] {
+        assert_eq!(joints(&node.transport_to(peer).await), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_listening_side_closes() {
     let (listener, connector, at) = pair(Node::new).await;
     for _ in 0..3 {

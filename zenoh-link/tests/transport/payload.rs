@@ -2,9 +2,7 @@
 
 //! Do messages of all sizes and priorities arrive whole, in every mode of the transport?
 
-use zenoh_link::LinkConfigurator;
 use zenoh_protocol::core::{Priority, Reliability};
-use zenoh_transport::{unicast::TransportManagerBuilderUnicast, TransportManager};
 
 use crate::harness::{exchange, pair, Letter, Node};
 
@@ -31,25 +29,13 @@ fn compressing() -> Node {
     Node::with(|unicast| unicast.compression(true))
 }
 
-/// As a config file would ask for it: a link may have to know, and hears of it that way only.
+/// Made by a program, and not from a file: no link hears of it beforehand.
 fn low_latency() -> Node {
-    low_latency_with(|unicast| unicast)
+    Node::with(|unicast| unicast.lowlatency(true).qos(false))
 }
 
 fn low_latency_compressing() -> Node {
-    low_latency_with(|unicast| unicast.compression(true))
-}
-
-fn low_latency_with(
-    more: impl FnOnce(TransportManagerBuilderUnicast) -> TransportManagerBuilderUnicast,
-) -> Node {
-    let mut config = zenoh_config::Config::default();
-    config.insert_json5("transport/unicast/qos/enabled", "false").unwrap();
-    config.insert_json5("transport/unicast/lowlatency", "true").unwrap();
-    let (links, errors) = LinkConfigurator::default().configurations(&config);
-    assert!(errors.is_empty(), "{errors:?}");
-    let unicast = more(TransportManager::config_unicast().lowlatency(true).qos(false));
-    Node::build(|manager| manager.link_configs(links).unicast(unicast))
+    Node::with(|unicast| unicast.lowlatency(true).qos(false).compression(true))
 }
 
 async fn sizes(node: impl Fn() -> Node, sizes: &[usize]) {
@@ -139,11 +125,36 @@ async fn all_priorities(node: impl Fn() -> Node, size: usize) {
 /// On a link without loss and with few letters in flight, best effort is good enough for all.
 #[tokio::test(flavor = "multi_thread")]
 async fn best_effort_beside_reliable() {
-    let (listener, connector, _) = pair(universal).await;
+    both_reliabilities(universal, 1_000, 20).await;
+}
+
+/// So many small ones that batches hold letters of both kinds.
+#[tokio::test(flavor = "multi_thread")]
+async fn best_effort_beside_reliable_in_one_batch() {
+    both_reliabilities(universal, 64, 1_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn best_effort_beside_reliable_without_qos() {
+    both_reliabilities(without_qos, 1_000, 100).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn best_effort_beside_reliable_compressed() {
+    both_reliabilities(compressing, 1_000, 100).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn best_effort_beside_reliable_in_pieces() {
+    both_reliabilities(universal, 100_000, 10).await;
+}
+
+async fn both_reliabilities(node: impl Fn() -> Node, size: usize, count: u32) {
+    let (listener, connector, _) = pair(node).await;
     let of_both = |letter| {
         [Reliability::Reliable, Reliability::BestEffort]
             .map(|reliability| Letter { reliability, ..letter })
     };
-    let letters: Vec<_> = Letter::series(20, 1_000).into_iter().flat_map(of_both).collect();
+    let letters: Vec<_> = Letter::series(count, size).into_iter().flat_map(of_both).collect();
     exchange(&listener, &connector, &letters).await;
 }

@@ -90,8 +90,22 @@ impl ArqConnection {
     /// # Errors
     /// Why the connection ended, after everything that had arrived was read.
     pub async fn recv(&self, lane: LaneId) -> Result<Bytes, ConnectionError> {
-        let receive = poll_fn(|cx| self.0.poll_recv(cx, lane));
+        self.recv_any(&[lane]).await
+    }
+
+    /// As [`Self::recv`], of the first of `lanes` that has one.
+    ///
+    /// # Errors
+    /// As [`Self::recv`].
+    pub async fn recv_any(&self, lanes: &[LaneId]) -> Result<Bytes, ConnectionError> {
+        let receive = poll_fn(|cx| self.0.poll_recv(cx, lanes));
         tokio::task::coop::cooperative(receive).await
+    }
+
+    /// The next message of `lane`, if one is whole.
+    #[must_use]
+    pub fn try_recv(&self, lane: LaneId) -> Option<Bytes> {
+        self.0.try_recv(lane)
     }
 
     /// Takes back a message that was read, so that its memory serves the next one.
@@ -161,11 +175,11 @@ impl ArqConnection {
         let _ = tokio::time::timeout(self.0.linger, delivered).await;
     }
 
-    /// The caller reads no more from `lane`: waits until everything that has arrived on the others
+    /// The caller reads no more from `lanes`: waits until everything that has arrived on the others
     /// that are read is read, for the idle time-out at most.
-    pub async fn consumed_beside(&self, lane: LaneId) {
-        // Who waits beside another lane waits for this one no more.
-        self.0.with_core(|state, _| state.lanes_read.remove(lane));
+    pub async fn consumed_beside(&self, lanes: &[LaneId]) {
+        // Who waits beside other lanes waits for these no more.
+        self.0.with_core(|state, _| lanes.iter().for_each(|lane| state.lanes_read.remove(*lane)));
         let consumed = self.progress(|state| (state.readable & state.lanes_read).is_empty());
         let _ = tokio::time::timeout(self.0.idle_timeout, consumed).await;
     }
@@ -293,25 +307,36 @@ impl Inner {
     fn poll_recv(
         self: &Arc<Self>,
         cx: &mut Context<'_>,
-        lane: LaneId,
+        lanes: &[LaneId],
     ) -> Poll<Result<Bytes, ConnectionError>> {
         let mut made_room = false;
         let received = self.with_core(|state, now| {
-            state.lanes_read.insert(lane);
-            if let Some(message) = state.core.recv(now, lane) {
-                made_room = state.core.has_credit_to_grant();
-                return Poll::Ready(Ok(message));
+            lanes.iter().for_each(|lane| state.lanes_read.insert(*lane));
+            for &lane in lanes {
+                if let Some(message) = state.core.recv(now, lane) {
+                    made_room = state.core.has_credit_to_grant();
+                    return Poll::Ready(Ok(message));
+                }
+                state.readable.remove(lane);
             }
-            state.readable.remove(lane);
             if let Phase::Closed(reason) = &state.phase {
                 return Poll::Ready(Err(reason.clone()));
             }
-            state.waiters.wait_readable(lane, cx);
+            lanes.iter().for_each(|lane| state.waiters.wait_readable(*lane, cx));
             Poll::Pending
         });
         if made_room {
             self.transmit(CALLER_BATCHES);
         }
         received
+    }
+
+    fn try_recv(self: &Arc<Self>, lane: LaneId) -> Option<Bytes> {
+        let (message, made_room) = self
+            .with_core(|state, now| (state.core.recv(now, lane), state.core.has_credit_to_grant()));
+        if made_room {
+            self.transmit(CALLER_BATCHES);
+        }
+        message
     }
 }
