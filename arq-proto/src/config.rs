@@ -119,9 +119,6 @@ pub struct ConfigBuilder {
     /// Best effort: repair until a message is this old, 1 ms to an hour, then drop it and tell the receiver. `None`
     /// never repairs.
     pub deadline: Option<Duration>,
-    /// Priorities (bit `n` is priority `n`) whose best-effort lane is repaired for `idle_timeout`
-    /// whatever `deadline` says: for the keep-alives of a session, whose loss would end it.
-    pub repair_best_effort: u8,
     /// Silence after which the peer is asked whether it lives, 10 ms to a day; less notices a restarted
     /// peer sooner and costs two small packets each time.
     pub keep_alive: Duration,
@@ -157,7 +154,6 @@ impl Default for ConfigBuilder {
             queue_bytes: None,
             queue_age: Duration::from_millis(100),
             deadline: None,
-            repair_best_effort: 0,
             keep_alive: Duration::from_secs(1),
             idle_timeout: Duration::from_secs(15),
             handshake_timeout: Duration::from_secs(10),

@@ -506,9 +506,6 @@ fn has_deadline(config: &Config, id: LaneId) -> bool {
 fn repair_time(config: &Config, id: LaneId) -> Option<Duration> {
     match id.reliability() {
         Reliability::Reliable => None,
-        Reliability::BestEffort if config.repair_best_effort >> id.priority() & 1 == 1 => {
-            Some(config.idle_timeout)
-        }
         Reliability::BestEffort => config.deadline,
     }
 }

@@ -18,7 +18,7 @@ use crate::{
         lane::{ChunkLimits, SendLane, SymbolRef},
     },
     sent::Content,
-    units::{LaneId, MessageSeq, Reliability},
+    units::{LaneId, MessageSeq},
     wire::{protection::TAG_BYTES, BASE_MTU},
 };
 
@@ -71,9 +71,7 @@ impl Connection {
 
     /// A message left for the first time: remembers it if it may ride along.
     pub(super) fn remember_rider(&mut self, now: Instant, id: LaneId, at: SymbolRef) {
-        // Without a hold time the receiver drops what comes behind a later message.
-        let awaited = id.reliability() == Reliability::Reliable || self.config.deadline.is_some();
-        if awaited && self.send_lanes[id].unanswered_sendings(at.seq).is_some() {
+        if self.send_lanes[id].unanswered_sendings(at.seq).is_some() {
             self.riders.on_sent(now, id, at);
         }
     }

@@ -303,7 +303,7 @@ fn a_message_rides_along_once_in_a_tick() {
 // ARQ-REP-9
 #[test]
 fn what_would_come_too_late_does_not_ride_along() {
-    let config = ConfigBuilder { repair_best_effort: 1 << 4, ..Config::builder() };
+    let config = Config::builder();
     let wire = WireConfig { loss: Loss::Random(0.10), ..WireConfig::with_delay(30 * MS) };
     let rode = |config: ConfigBuilder| {
         let scenario = Scenario::new(1).wire(wire.clone()).config(config);
