@@ -497,9 +497,7 @@ fn takes_repair(config: &Config) -> bool {
 
 /// Whether messages of a lane are given up at the deadline of which the peer was told.
 fn has_deadline(config: &Config, id: LaneId) -> bool {
-    config.deadline.is_some()
-        && id.reliability() == Reliability::BestEffort
-        && config.repair_best_effort >> id.priority() & 1 == 0
+    config.deadline.is_some() && id.reliability() == Reliability::BestEffort
 }
 
 /// How long messages of a lane are repaired, if it is best effort.

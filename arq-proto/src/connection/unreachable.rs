@@ -21,7 +21,7 @@ use crate::{
     wire::packet::{peek_connection_id, peek_number, PacketKind},
 };
 
-/// HELLOs in a row of which something dubious is known, until that is believed: 300 ms. A firewall that drops at random
+/// HELLOs in a row of which something dubious is known, until that is believed: 400 ms. A firewall that drops at random
 /// refuses so many in a row by chance where it drops nearly all.
 const DUBIOUS_HELLOS: u32 = 6;
 /// Packets refused, each later than the one before, that it takes to end an association.

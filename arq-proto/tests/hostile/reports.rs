@@ -150,7 +150,7 @@ fn sent(mut side: impl Side) -> impl Side {
 
 fn hello(scid: ConnectionId) -> Vec<u8> {
     let mut out = Vec::new();
-    Hello { scid, instance: 0, attempt: 0, versions: vec![VERSION] }.encode(&mut out);
+    Hello { scid, instance: 0, attempt: 0, versions: vec![VERSION], bytes: 1_200 }.encode(&mut out);
     out
 }
 
@@ -211,11 +211,11 @@ fn what_is_dubious_of_each_hello_is_believed_after_300_ms() {
         connection.handle_unreachable(now, &port_closed(server(), server().ip(), &[]));
     });
     assert_eq!(error, Some(ConnectionError::Unreachable(Unreachable::Port)));
-    assert!((300 * MS..305 * MS).contains(&took), "{took:?}");
+    assert!((400 * MS..405 * MS).contains(&took), "{took:?}");
     let (took, error) =
         attempt(|now, connection| connection.handle_send_refused(now, Refusal::Dropped));
     assert_eq!(error, Some(ConnectionError::Unsendable));
-    assert!((300 * MS..305 * MS).contains(&took), "{took:?}");
+    assert!((400 * MS..405 * MS).contains(&took), "{took:?}");
 }
 
 // ARQ-UNR-2
@@ -235,7 +235,8 @@ fn a_firewall_that_drops_each_second_hello_ends_no_attempt() {
             connection.handle_send_refused(now, Refusal::Dropped);
         }
     });
-    assert_eq!(error, Some(ConnectionError::HandshakeTimedOut), "after {took:?}");
+    let timed_out = matches!(error, Some(ConnectionError::HandshakeTimedOut { .. }));
+    assert!(timed_out, "{error:?} after {took:?}");
 }
 
 // ARQ-UNR-4, ARQ-UNR-5
