@@ -6,7 +6,9 @@
 use std::borrow::Cow;
 
 use zenoh_buffers::reader::{DidntRead, HasReader, Reader};
-use zenoh_codec::{transport::frame::FrameReader, RCodec, Zenoh080, Zenoh080Condition, Zenoh080Header};
+use zenoh_codec::{
+    transport::frame::FrameReader, RCodec, Zenoh080, Zenoh080Condition, Zenoh080Header,
+};
 use zenoh_protocol::{
     common::{iext, imsg},
     core::{CongestionControl, Reliability, WireExpr},
@@ -174,7 +176,8 @@ fn read_congestion_control<R: Reader>(reader: &mut R) -> Result<CongestionContro
         // The first one, or as by default.
         let extension: u8 = codec.read(&mut *reader)?;
         if iext::eid(extension) == push::ext::QoS::ID {
-            let read: (push::ext::QoSType, bool) = Zenoh080Header::new(extension).read(&mut *reader)?;
+            let read: (push::ext::QoSType, bool) =
+                Zenoh080Header::new(extension).read(&mut *reader)?;
             qos = read.0;
         }
     }
