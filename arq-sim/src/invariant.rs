@@ -15,8 +15,6 @@ use crate::{host::Conn, Clock};
 const QUIET_TIMERS_PER_SECOND: u64 = 1_000;
 /// And for each datagram sent or received in that second.
 const TIMERS_PER_DATAGRAM: u64 = 4;
-/// What a transmission may hold beside chunks and acknowledgements.
-const CONTROL_BYTES: u64 = 256;
 /// How often in a row timers may fire at the very same instant.
 const TIMERS_PER_INSTANT: u32 = 4;
 
@@ -70,7 +68,6 @@ pub(crate) struct InFlight {
     bytes: u64,
     queued_bytes: u64,
     repairs: u64,
-    acks: u64,
     expired: u64,
 }
 
@@ -81,13 +78,12 @@ impl InFlight {
             bytes: stats.in_flight_bytes,
             queued_bytes: stats.queued_bytes,
             repairs: repairs(&stats),
-            acks: stats.acks_sent,
             expired: stats.messages_expired,
         }
     }
 
     /// Chunks leave while the window has room. Beyond it there may be pings and credit, with as much of
-    /// an acknowledgement as their packet holds, and after a probe time-out one packet of chunks (RFC
+    /// an acknowledgement or of padding as their packet holds, and after a probe time-out one packet of chunks (RFC
     /// 9002 §7.5).
     pub(crate) fn check_after(&self, conn: &mut Conn) -> Result<(), String> {
         let stats = conn.connection.stats();
@@ -99,8 +95,7 @@ impl InFlight {
         let left = stats.queued_bytes < self.queued_bytes && !expired;
         let chunks = left || repairs(&stats) > self.repairs;
         let packet = u64::from(conn.connection.path_mtu());
-        let control = if stats.acks_sent > self.acks { packet } else { CONTROL_BYTES };
-        let beyond = control + if one_beyond { packet } else { 0 };
+        let beyond = packet + if one_beyond { packet } else { 0 };
         let had_room = self.bytes < stats.window_bytes || one_beyond || !chunks;
         if !had_room || stats.in_flight_bytes > stats.window_bytes.max(self.bytes) + beyond {
             return Err(format!(

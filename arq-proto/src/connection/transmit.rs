@@ -184,7 +184,8 @@ impl Connection {
     fn transmit_to_candidate(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
         let Candidate { address: destination, allowance } = self.candidate()?;
         let limit = self.path_mtu.size().min(BASE_MTU).into();
-        let size = self.write_packet(now, out, allowance.min(limit) as usize, true, Burst::Single)?;
+        let size =
+            self.write_packet(now, out, allowance.min(limit) as usize, true, Burst::Single)?;
         self.announce_writable(now);
         self.finish_if_flushed(now);
         Some(Transmit { destination, size, segment_size: size, from_other_port: false })

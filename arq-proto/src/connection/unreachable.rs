@@ -21,9 +21,9 @@ use crate::{
     wire::packet::{peek_connection_id, peek_number, PacketKind},
 };
 
-/// HELLOs in a row of which something dubious is known, until that is believed: 400 ms. A firewall that drops at random
+/// HELLOs in a row of which something dubious is known, until that is believed: 200 to 400 ms. A firewall that drops at random
 /// refuses so many in a row by chance where it drops nearly all.
-const DUBIOUS_HELLOS: u32 = 6;
+const DUBIOUS_HELLOS: u32 = 5;
 /// Packets refused, each later than the one before, that it takes to end an association.
 const REFUSED_PACKETS: u32 = 3;
 /// Questions, a probe time-out apart, that the peer leaves unanswered at least.
@@ -203,7 +203,9 @@ impl Connection {
     }
 
     fn least_silence(&self) -> Duration {
-        let least = match (self.is_local, self.dialled) {
+        // A peer of this host that has moved is behind a proxy of this host.
+        let has_moved = self.left.is_some() || self.path_probe.is_some();
+        let least = match (self.is_local && !has_moved, self.dialled) {
             (true, _) => Duration::ZERO,
             (false, true) => MIN_SILENCE,
             (false, false) => MIN_SILENCE_OF_DIALLER,

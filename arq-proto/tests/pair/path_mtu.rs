@@ -138,7 +138,9 @@ fn a_path_below_base_delivers_in_small_packets() {
     for seed in seeds(5) {
         let (longest, stats) = fall(seed, 1_472, 700, 0.0);
         println!("ARQ_SEED={seed}: {longest:?}");
-        assert!(stats.path_mtu_bytes == 576 && stats.black_holes > 0, "ARQ_SEED={seed}: {stats:?}");
+        // The search below base goes on while there is something to send.
+        let carried = (576..=700).contains(&stats.path_mtu_bytes);
+        assert!(carried && stats.black_holes > 0, "ARQ_SEED={seed}: {stats:?}");
         assert!(longest <= 5 * SEC, "ARQ_SEED={seed}: a message took {longest:?}");
     }
 }
