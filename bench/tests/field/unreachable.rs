@@ -149,7 +149,7 @@ fn a_dead_address_first(case: &str, dead: &str, prepare: &str) {
 
 #[test]
 fn an_own_bridge_in_the_list_delays_nothing() {
-    let prepare = format!("ip link add bridge0 type dummy && ip addr add {OWN_BRIDGE}/16 dev bridge0 && ip link set bridge0 up");
+    let prepare = format!("ip link add bridge0 type bridge && ip addr add {OWN_BRIDGE}/16 dev bridge0 && ip link set bridge0 up");
     a_dead_address_first("own bridge", &format!("{OWN_BRIDGE}:7447"), &prepare);
 }
 
