@@ -50,8 +50,10 @@ pub(crate) struct SendLane {
     /// How long a best-effort message is repaired; `None`: not at all.
     repair_for: Option<Duration>,
     limits: QueueLimits,
-    /// Since when the application, which was refused, waits to hear of room.
+    /// Since when the application waits to add a message, until one is taken.
     refused_at: Option<Instant>,
+    /// It has heard of room since, and is about to try again.
+    is_told: bool,
     /// The next message is a part of what the last one has begun.
     rest_follows: bool,
     /// Since the queue was last empty, something came in parts.
@@ -120,6 +122,7 @@ impl SendLane {
             repair_for,
             limits,
             refused_at: None,
+            is_told: false,
             rest_follows: false,
             holds_parts: false,
             forget_due: false,
@@ -171,16 +174,17 @@ impl SendLane {
     /// Notes that the application waits.
     pub(crate) fn refuse(&mut self, now: Instant) {
         self.refused_at.get_or_insert(now);
+        self.is_told = false;
     }
 
     /// Whether the application waits to add more.
     pub(crate) fn is_blocked(&self) -> bool {
-        self.refused_at.is_some()
+        self.refused_at.is_some() && !self.is_told
     }
 
     /// The application was told that there is room.
     pub(crate) fn on_told(&mut self) {
-        self.refused_at = None;
+        self.is_told = true;
     }
 
     pub(crate) fn oldest_unsent_age(&self, now: Instant) -> Duration {
