@@ -249,8 +249,8 @@ fn memory_is_bounded_whatever_the_peer_does() {
         ("a silent peer of tiny messages", silent_peer_of_tiny_messages, queued + begun + 2 * MIB),
         // The ledger again, of as many packets as it may have.
         ("answers as late as may be", late_answers, 8 * MIB),
-        // The harness itself remembers each address.
-        ("path questions", path_questions, 4 * MIB),
+        // The harness itself remembers each address; and the ledger, of questions to the address in use.
+        ("path questions", path_questions, 6 * MIB),
         ("a flood of HELLOs", hellos, 4 * MIB),
     ];
     for (name, attack, bound) in attacks {

@@ -97,10 +97,12 @@ impl Connection {
     pub(crate) fn accept(now: Instant, origin: Origin, accepted: Accepted) -> Self {
         let mut connection = Self::new(now, origin, State::Open { cookie: None });
         connection.remote_cid = accepted.remote_cid;
-        if accepted.is_first {
-            connection.recovery.rtt.update(accepted.age, Duration::ZERO);
+        let rtt = &mut connection.recovery.rtt;
+        // A shorter age bounds the round trip, but a host that slept may have made it too long for a sample.
+        if accepted.is_first && accepted.age > rtt.smoothed() {
+            rtt.update(accepted.age, Duration::ZERO);
         } else {
-            connection.recovery.rtt.assume_at_most(accepted.age);
+            rtt.assume_at_most(accepted.age);
         }
         connection.apply_params(accepted.params);
         // What the client has sent so far passes; of what this side sends nothing is known.

@@ -41,7 +41,7 @@ const LOSS_UNTIL_THEN: Probability = Probability::from_ppm(250_000);
 /// The states of RFC 8899 §5.2. DISABLED is the handshake, in which nobody asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
-    /// Base is not confirmed: at a server, after a black hole, on a new path. It is in use, unless a HELLO of its size was
+    /// Base is in use and not confirmed: at a server, after a black hole, on a new path, and where a HELLO of its size was
     /// not answered.
     Base {
         /// Probes of base that were lost.
@@ -146,17 +146,14 @@ impl PathMtu {
     }
 
     /// The handshake is done, with a HELLO of `hello_bytes`; `is_ours`: this side sent it. If it was shorter than base,
-    /// a longer one was lost, by chance or because the path does not carry it, and the least size is used until base is
-    /// confirmed. Whoever has only received it does not know either, but has no reason to doubt.
+    /// a longer one was lost: by chance, mostly, so base is in use while it is asked about; but it counts as a probe that
+    /// was lost. Whoever has only received a HELLO does not know what it sends itself passes.
     pub(crate) fn begin(&mut self, hello_bytes: u16, is_ours: bool) {
         let carried = hello_bytes >= self.base;
         if self.least == self.base || (carried && is_ours) {
             return;
         }
-        self.state = State::Base { lost: 0 };
-        if !carried {
-            self.size = self.least;
-        }
+        self.state = State::Base { lost: u8::from(!carried) };
     }
 
     /// This path, but perhaps not the next, is worth asking about datagrams of up to `ceiling` bytes.
