@@ -363,12 +363,21 @@ pub(crate) async fn pair(node: impl Fn() -> Node) -> (Node, Node, EndPoint) {
     (listener, connector, at)
 }
 
-/// Sends `letters` in this order, waiting where the link is full, as a Block publisher does.
+/// Sends `letters` in this order, waiting where the link is full, as a Block publisher does. Best effort, which zenoh
+/// drops instead, is sent again then, for a second at most.
 pub(crate) async fn send(transport: &TransportUnicast, letters: &[Letter]) {
     let (transport, letters) = (transport.clone(), letters.to_vec());
     let sending = tokio::task::spawn_blocking(move || {
         for letter in letters {
-            let sent = transport.schedule(letter.message().as_mut());
+            let mut sent = transport.schedule(letter.message().as_mut());
+            let is_droppable = letter.reliability == Reliability::BestEffort;
+            for _ in 0..100 {
+                if !is_droppable || !matches!(sent, Ok(false)) {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(10));
+                sent = transport.schedule(letter.message().as_mut());
+            }
             assert!(matches!(sent, Ok(true)), "{letter:?}: {sent:?}");
         }
     });
