@@ -129,7 +129,7 @@ impl Connection {
         self.timers.set(TimerKind::Ack, self.acks.deadline());
         self.timers.set(TimerKind::PathMtu, self.path_mtu.deadline());
         let watched = self.recovery.watches_for_sleep(now).then(|| now + sleep::MIN_SLEEP);
-        let watched = watched.or(self.ages.watch_deadline(now));
+        let watched = watched.or_else(|| self.ages.watch_deadline(now));
         if watched.is_none() || !self.timers.is_set(TimerKind::Watch) {
             self.timers.set(TimerKind::Watch, watched);
         }

@@ -17,7 +17,7 @@ const BYTES: usize = 256 << 10;
 /// five seconds.
 const LONGEST: Duration = Duration::from_secs(1);
 /// A peer is silent from then on.
-const SILENCE: Duration = Duration::from_secs(2);
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// The bounds of a lane's queue.
 #[derive(Debug, Clone, Copy)]
@@ -76,7 +76,7 @@ impl QueueLimits {
     /// Whether the rest of a message is taken.
     pub(crate) fn admits_rest(&self, waiting: Waiting, outlet: Outlet) -> bool {
         let carried = usize::try_from(outlet.rate.bytes_in(LONGEST)).unwrap_or(usize::MAX);
-        waiting.bytes < self.bytes.unwrap_or(carried.max(BYTES))
+        waiting.bytes < self.bytes.unwrap_or_else(|| carried.max(BYTES))
             && outlet.queued_bytes < self.all_lanes
     }
 

@@ -83,10 +83,6 @@ impl Case {
     }
 }
 
-fn worst(latencies: &[Duration]) -> Duration {
-    latencies.last().copied().unwrap_or_default()
-}
-
 /// A path that carries them gets each of them whole. The first ones may come before it is known what it carries.
 // ARQ-LAN-4, ARQ-LAN-5
 #[test]

@@ -60,7 +60,7 @@ fn who_hears_of_room_in_silence_finds_it() {
     let t0 = Instant::now();
     let id = LaneId::new(4, Reliability::Reliable).unwrap();
     let mut lane = SendLane::new(id, QueueLimits::new(&Config::default()), None);
-    let outlet = || crate::send::queue::Outlet {
+    let outlet = || Outlet {
         rate: crate::units::Rate::from_bits_per_second(1_000_000),
         silence: 3_000 * MS,
         queued_bytes: 0,
@@ -69,8 +69,8 @@ fn who_hears_of_room_in_silence_finds_it() {
     let refused = t0 + 1_000 * MS;
     assert!(!lane.has_room(refused, outlet), "it waits for longer than the queue's age");
     lane.refuse(refused);
-    assert!(!lane.has_room(refused + 1_999 * MS, outlet));
-    let told = refused + 2_000 * MS;
+    assert!(!lane.has_room(refused + 999 * MS, outlet));
+    let told = refused + 1_000 * MS;
     assert!(lane.is_blocked() && lane.has_room(told, outlet));
     lane.on_told();
     assert!(!lane.is_blocked(), "it hears of it once");
