@@ -89,7 +89,7 @@ impl Side for Victim {
     }
 
     fn connection(&self) -> &Connection {
-        Victim::connection(self)
+        Self::connection(self)
     }
 
     fn seen(&self) -> Sighting {
