@@ -149,9 +149,9 @@ mod tests {
     #[test]
     fn silence_lets_in_one_now_and_then() {
         let (auto, waits) = (limits(None), waiting(10, 5_000));
-        assert!(auto.admits_in_silence(waits, outlet(1, 2_000), 2_000 * MS));
-        assert!(!auto.admits_in_silence(waits, outlet(1, 1_999), 2_000 * MS));
-        assert!(!auto.admits_in_silence(waits, outlet(1, 2_000), 1_999 * MS));
-        assert!(!auto.admits_in_silence(waiting(263, 0), outlet(1, 2_000), 2_000 * MS));
+        assert!(auto.admits_in_silence(waits, outlet(1, 1_000), 1_000 * MS));
+        assert!(!auto.admits_in_silence(waits, outlet(1, 999), 1_000 * MS));
+        assert!(!auto.admits_in_silence(waits, outlet(1, 1_000), 999 * MS));
+        assert!(!auto.admits_in_silence(waiting(263, 0), outlet(1, 1_000), 1_000 * MS));
     }
 }
