@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn a_compressed_batch_shows_how_it_begins_whatever_its_first_repetition() {
         for bytes in (1..40).chain(260..300) {
-            let random: Vec<u8> = (0..bytes).map(|at: u32| (at * at * 167 >> 3) as u8).collect();
+            let random: Vec<u8> = (0..bytes).map(|at: u32| ((at * at * 167) >> 3) as u8).collect();
             for kind in [Reliability::BestEffort, Reliability::Reliable] {
                 let [_, _, compressed] = framings(&[frame(kind, &random), frame(kind, &[0; 100])]);
                 let is_best_effort = kind == Reliability::BestEffort;

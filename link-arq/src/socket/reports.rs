@@ -173,12 +173,15 @@ mod tests {
 
     fn send(socket: &UdpDatagramSocket, destination: SocketAddr, contents: &[u8]) {
         let segment_bytes = contents.len();
-        socket.try_send(&Segments { destination, source: None, contents, segment_bytes }).unwrap();
+        socket
+            .try_send(&Segments { destination, source: None, contents, segment_bytes })
+            .expect("it leaves");
     }
 
     /// A port of this host that was free a moment ago.
     fn closed(ip: &str) -> SocketAddr {
-        UdpSocket::bind((ip, 0)).unwrap().local_addr().unwrap()
+        let socket = UdpSocket::bind((ip, 0)).expect("a port");
+        socket.local_addr().expect("its address")
     }
 
     #[tokio::test]
