@@ -179,8 +179,8 @@ impl Side {
         if !is_first {
             return Ok(Word::Done);
         }
-        for link in self.links.iter().take(links as usize).cloned() {
-            let heard = self.heard.clone();
+        for link in self.links.iter().take(links as usize) {
+            let (link, heard) = (link.clone(), self.heard.clone());
             self.runtime.spawn(async move {
                 let mut buffer = vec![0; CALL_BYTES];
                 while let Ok(read) = link.read(&mut buffer, Some(Priority::Data)).await {
