@@ -34,7 +34,10 @@ fn open(mode: &str) -> Session {
     let mut insert = |key: &str, value: &str| config.insert_json5(key, value).expect("a setting");
     insert("mode", &format!("\"{mode}\""));
     for side in ["listen", "connect"] {
-        insert(&format!("{side}/endpoints"), &std::env::var(side).unwrap_or("[]".to_owned()));
+        insert(
+            &format!("{side}/endpoints"),
+            &std::env::var(side).unwrap_or_else(|_| "[]".to_owned()),
+        );
     }
     insert("scouting/multicast/enabled", "false");
     zenoh::open(config).wait().expect("a session")
@@ -138,7 +141,7 @@ fn a_dead_address_first(case: &str, dead: &str, prepare: &str) {
     sh(lab.host(0), prepare);
     let took = LINKS.map(|link| {
         let good = format!("{link}/{}:7447", lab.host(1).ipv4());
-        let _listener = ready(role(lab.host(1), "listener", "listen", &[good.clone()]));
+        let _listener = ready(role(lab.host(1), "listener", "listen", std::slice::from_ref(&good)));
         let list = [format!("{link}/{dead}"), good];
         let took = role(lab.host(0), "opener", "connect", &list).answer();
         Duration::from_millis(took.parse().expect("milliseconds"))
