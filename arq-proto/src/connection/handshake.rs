@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{unreachable::Dubious, Connection, Origin, State};
+use super::{unreachable::WeakEvidence, Connection, Origin, State};
 use crate::{
     error::ConnectionError,
     event::Event,
@@ -38,7 +38,7 @@ pub(super) struct Hello {
     /// When each attempt was sent.
     pub(super) sent: Vec<Instant>,
     due: u8,
-    pub(super) dubious: Dubious,
+    pub(super) weak_evidence: WeakEvidence,
 }
 
 impl Hello {
@@ -86,7 +86,7 @@ impl Connection {
             longest_bytes: origin.config.usual_mtu().min(BASE_MTU),
             sent: Vec::new(),
             due: FIRST_HELLOS,
-            dubious: Dubious::default(),
+            weak_evidence: WeakEvidence::default(),
         };
         let mut connection = Self::new(now, origin, State::Hello(hello));
         connection.timers.set(TimerKind::Handshake, Some(now + FIRST_INTERVAL));

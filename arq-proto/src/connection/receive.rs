@@ -134,7 +134,7 @@ impl Connection {
         self.counters.bytes_received += datagram.len() as u64;
         self.heard_at = now;
         self.recovery.on_heard(now);
-        self.acquit(now);
+        self.clear_suspicion(now);
         self.confirm();
         self.note_path(now, received, number);
         self.spare.on_packet(datagram.len());

@@ -6,7 +6,7 @@
 //! cannot read the packets cannot guess. That much ends an attempt to connect: TCP believes no less. It does not end an
 //! association: networks heal, and who reads packets can forge reports of them, but cannot keep a peer from
 //! answering. So a report that the peer's port is closed makes this side *suspect* the peer and ask; what is heard
-//! acquits it, and only silence beside further reports ends the association.
+//! clears it, and only silence beside further reports ends the association.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -21,9 +21,9 @@ use crate::{
     wire::packet::{peek_connection_id, peek_number, PacketKind},
 };
 
-/// HELLOs in a row of which something dubious is known, until that is believed: 200 to 400 ms. A firewall that drops at random
-/// refuses so many in a row by chance where it drops nearly all.
-const DUBIOUS_HELLOS: u32 = 5;
+/// Weak evidence is believed after so many HELLOs in a row, 200 to 400 ms. A firewall that drops at random refuses so many
+/// in a row only where it drops nearly all.
+const WEAK_HELLOS: u32 = 5;
 /// Packets refused, each later than the one before, that it takes to end an association.
 const REFUSED_PACKETS: u32 = 3;
 /// Questions, a probe time-out apart, that the peer leaves unanswered at least.
@@ -38,7 +38,7 @@ const FLAT_QUESTIONS: u32 = 8;
 const MAX_INTERVAL: Duration = Duration::from_millis(250);
 /// A suspicion that comes to no end, as systems ration their reports (Linux: one a second after six).
 const MAX_SUSPICION: Duration = Duration::from_secs(5);
-/// After an acquittal nothing is suspected for so long: forged reports make few questions.
+/// After a suspicion was cleared nothing is suspected for so long: forged reports make few questions.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A report that a datagram did not reach its destination.
@@ -63,23 +63,23 @@ pub enum Refusal {
     Dropped,
 }
 
-/// HELLOs of which something dubious is known.
+/// HELLOs that were perhaps refused: by a firewall that may drop at random, or by a report too short to name them.
 #[derive(Debug, Default)]
-pub(super) struct Dubious {
+pub(super) struct WeakEvidence {
     in_a_row: u32,
     /// How many had been sent at the latest of them.
     sent: usize,
 }
 
-impl Dubious {
-    /// Something dubious is known when `sent` HELLOs are out. Says whether it is believed.
+impl WeakEvidence {
+    /// Another refusal, when `sent` HELLOs are out. Says whether it is believed.
     fn note(&mut self, sent: usize) -> bool {
         match sent.saturating_sub(std::mem::replace(&mut self.sent, sent)) {
             0 => {}
             1 => self.in_a_row += 1,
             _ => self.in_a_row = 1,
         }
-        self.in_a_row >= DUBIOUS_HELLOS
+        self.in_a_row >= WEAK_HELLOS
     }
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Suspicion {
     latest: PacketNumber,
     /// Times that the peer was asked.
     asked: u32,
-    acquitted: bool,
+    cleared: bool,
 }
 
 impl Connection {
@@ -108,7 +108,7 @@ impl Connection {
                 let believed = match peek_connection_id(report.quote) {
                     Some(id) => kind == Some(PacketKind::Hello) && id == self.local_cid,
                     // Some systems quote no more than the UDP header.
-                    None => hello.dubious.note(hello.sent.len()),
+                    None => hello.weak_evidence.note(hello.sent.len()),
                 };
                 if believed {
                     self.end(ConnectionError::Unreachable(report.cause));
@@ -127,7 +127,7 @@ impl Connection {
         let State::Hello(hello) = &mut self.state else { return };
         let believed = match refusal {
             Refusal::NoWay => true,
-            Refusal::Dropped => hello.dubious.note(hello.sent.len()),
+            Refusal::Dropped => hello.weak_evidence.note(hello.sent.len()),
         };
         if believed {
             self.end(ConnectionError::Unsendable);
@@ -149,12 +149,12 @@ impl Connection {
 
     fn suspect(&mut self, now: Instant, number: PacketNumber) {
         let suspicion = match &mut self.suspicion {
-            Some(suspicion) if !suspicion.acquitted => suspicion,
-            Some(acquitted) if now < acquitted.since + PAUSE => return,
+            Some(suspicion) if !suspicion.cleared => suspicion,
+            Some(cleared) if now < cleared.since + PAUSE => return,
             empty => {
                 self.counters.suspicions += 1;
                 let (since, latest) = (now, PacketNumber(0));
-                empty.insert(Suspicion { since, refused: 0, latest, asked: 0, acquitted: false })
+                empty.insert(Suspicion { since, refused: 0, latest, asked: 0, cleared: false })
             }
         };
         let is_new = suspicion.refused == 0;
@@ -164,7 +164,7 @@ impl Connection {
         }
         if is_new {
             self.ask_suspect(now);
-        } else if self.is_convicted(now) {
+        } else if self.is_confirmed(now) {
             self.end(ConnectionError::PeerGone);
         }
     }
@@ -186,7 +186,7 @@ impl Connection {
     /// Another question without an answer.
     pub(super) fn on_suspicion_timer(&mut self, now: Instant) {
         let Some(since) = self.suspicion.as_ref().map(|suspicion| suspicion.since) else { return };
-        if self.is_convicted(now) {
+        if self.is_confirmed(now) {
             self.end(ConnectionError::PeerGone);
         } else if now < since + MAX_SUSPICION {
             self.ask_suspect(now);
@@ -195,7 +195,7 @@ impl Connection {
         }
     }
 
-    fn is_convicted(&self, now: Instant) -> bool {
+    fn is_confirmed(&self, now: Instant) -> bool {
         let least = self.least_silence();
         self.suspicion.as_ref().is_some_and(|suspicion| {
             suspicion.refused >= REFUSED_PACKETS && now >= suspicion.since + least
@@ -214,9 +214,9 @@ impl Connection {
     }
 
     /// Something authentic was heard.
-    pub(super) fn acquit(&mut self, now: Instant) {
-        if let Some(suspicion) = self.suspicion.as_mut().filter(|one| !one.acquitted) {
-            suspicion.acquitted = true;
+    pub(super) fn clear_suspicion(&mut self, now: Instant) {
+        if let Some(suspicion) = self.suspicion.as_mut().filter(|one| !one.cleared) {
+            suspicion.cleared = true;
             suspicion.since = now;
             self.timers.set(TimerKind::Suspicion, None);
         }
@@ -233,13 +233,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_dubious_of_each_hello_is_believed() {
-        let mut dubious = Dubious::default();
-        for sent in 1..DUBIOUS_HELLOS as usize {
-            assert!((0..100).all(|_| !dubious.note(sent)), "many reports of one HELLO are one");
+    fn only_evidence_about_each_hello_is_believed() {
+        let mut weak_evidence = WeakEvidence::default();
+        for sent in 1..WEAK_HELLOS as usize {
+            assert!(
+                (0..100).all(|_| !weak_evidence.note(sent)),
+                "many reports of one HELLO are one"
+            );
         }
-        assert!(dubious.note(DUBIOUS_HELLOS as usize));
-        let mut dubious = Dubious::default();
-        assert!((0..100).all(|n| !dubious.note(2 * n)), "each second one leaves");
+        assert!(weak_evidence.note(WEAK_HELLOS as usize));
+        let mut weak_evidence = WeakEvidence::default();
+        assert!((0..100).all(|n| !weak_evidence.note(2 * n)), "each second one leaves");
     }
 }

@@ -206,7 +206,7 @@ fn attempt(meets: impl Fn(Instant, &mut Connection)) -> (Duration, Option<Connec
 
 // ARQ-UNR-2
 #[test]
-fn what_is_dubious_of_each_hello_is_believed_after_400_ms() {
+fn weak_evidence_about_each_hello_is_believed_after_400_ms() {
     let (took, error) = attempt(|now, connection| {
         connection.handle_unreachable(now, &port_closed(server(), server().ip(), &[]));
     });
