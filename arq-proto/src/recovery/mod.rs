@@ -8,6 +8,7 @@ pub(crate) mod confidence;
 pub(crate) mod estimate;
 pub(crate) mod left_out;
 pub(crate) mod loss;
+mod path;
 pub(crate) mod pto;
 pub(crate) mod rtt;
 pub(crate) mod sleep;
@@ -41,8 +42,6 @@ use crate::{
 
 /// A reset, or a report, about a packet further back than this is out of date.
 const PROOF_MEMORY_PACKETS: u64 = 1 << 16;
-/// No packet has this number.
-const OFF_PATH: PacketNumber = PacketNumber(u64::MAX);
 /// Flights at a time whose ends have a time-out of their own.
 const MAX_TAILS: usize = 32;
 
@@ -77,7 +76,7 @@ pub(crate) struct Recovery {
     max_rate: Option<Rate>,
     largest_acked: Option<PacketNumber>,
     /// Packets before this one went over an earlier path: they are repaired like all others, but what becomes of
-    /// them says nothing about this path. [`OFF_PATH`] while it is not known which one the peer is on.
+    /// them says nothing about this path. [`path::OFF_PATH`] while it is not known which one the peer is on.
     path_from: PacketNumber,
     loss_deadline: Option<Instant>,
     /// When the peer was last asked: the newest packet in flight left, or a time-out decided to ask again.
@@ -542,42 +541,6 @@ impl Recovery {
             self.cap.iter_mut().for_each(|cap| cap.set_mtu(mtu));
             self.controller.on_mtu(mtu);
         }
-    }
-
-    /// The path changed: keep the ledger, forget what was learnt about the old path.
-    pub(crate) fn on_path_change(&mut self) {
-        self.forget_losses();
-        self.rtt.reset();
-        self.detector = LossDetector::new(self.granularity);
-        self.tails.clear();
-    }
-
-    /// What was lost until now, and the rate that came of it, say nothing about what leaves from now on.
-    pub(crate) fn forget_losses(&mut self) {
-        self.path_from = self.next_number();
-        self.loss = LossEstimator::default();
-        self.settled.clear();
-        self.controller.on_path_change();
-        self.pto_count = 0;
-        self.probe_budget = None;
-    }
-
-    /// The peer may have moved: until it is known where it is, packets go to two addresses of which one may be dead.
-    /// What becomes of them says nothing about either path.
-    pub(crate) fn leave_path(&mut self) {
-        self.path_from = OFF_PATH;
-    }
-
-    /// The peer has not moved. What was lost on the way to where it is not is no loss of this path.
-    pub(crate) fn enter_path(&mut self) {
-        self.path_from = self.next_number();
-        // Rounds under way lack what went elsewhere.
-        self.controller.on_sleep();
-    }
-
-    /// Whether it is known where the peer is.
-    pub(crate) fn is_on_path(&self) -> bool {
-        self.path_from != OFF_PATH
     }
 
     /// Nothing sent before matters any more.
