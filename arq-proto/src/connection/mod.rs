@@ -3,7 +3,7 @@
 //! One association: its state, the application's verbs, and how its parts are wired together.
 //!
 //! The phases have a file each: [`handshake`], [`receive`], [`transmit`] with [`redundancy`], [`settle`], [`timeouts`],
-//! [`probing`], [`path`], [`other_port`], [`unreachable`] and [`close`].
+//! [`probing`], [`path`], [`other_port`], [`unreachable`](mod@unreachable) and [`close`].
 
 mod close;
 mod handshake;
