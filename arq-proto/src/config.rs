@@ -114,7 +114,7 @@ pub struct ConfigBuilder {
     /// `connection_window_bytes` is queued in all lanes.
     pub queue_bytes: Option<u32>,
     /// A lane lets no message begin while one waits unsent for longer than this, unless it came in parts and all that
-    /// waits leaves within this, 1 ms to a day. While the peer is silent it takes one message a second all the same.
+    /// waits leaves within this, 1 ms to a day. While the peer is silent it takes one message each 1.5 s all the same.
     pub queue_age: Duration,
     /// Best effort: repair until a message is this old, 1 ms to an hour, then drop it and tell the receiver. `None`
     /// never repairs.

@@ -17,7 +17,7 @@ const BYTES: usize = 256 << 10;
 /// five seconds.
 const LONGEST: Duration = Duration::from_secs(1);
 /// A peer is silent from then on.
-const SILENCE: Duration = Duration::from_secs(1);
+const SILENCE: Duration = Duration::from_millis(1_500);
 
 /// The bounds of a lane's queue.
 #[derive(Debug, Clone, Copy)]
@@ -149,9 +149,9 @@ mod tests {
     #[test]
     fn silence_lets_in_one_now_and_then() {
         let (auto, waits) = (limits(None), waiting(10, 5_000));
-        assert!(auto.admits_in_silence(waits, outlet(1, 1_000), 1_000 * MS));
-        assert!(!auto.admits_in_silence(waits, outlet(1, 999), 1_000 * MS));
-        assert!(!auto.admits_in_silence(waits, outlet(1, 1_000), 999 * MS));
-        assert!(!auto.admits_in_silence(waiting(263, 0), outlet(1, 1_000), 1_000 * MS));
+        assert!(auto.admits_in_silence(waits, outlet(1, 1_500), 1_500 * MS));
+        assert!(!auto.admits_in_silence(waits, outlet(1, 1_499), 1_500 * MS));
+        assert!(!auto.admits_in_silence(waits, outlet(1, 1_500), 1_499 * MS));
+        assert!(!auto.admits_in_silence(waiting(263, 0), outlet(1, 1_500), 1_500 * MS));
     }
 }

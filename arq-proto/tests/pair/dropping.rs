@@ -187,7 +187,7 @@ fn a_peer_that_stands_still_lets_nobody_wait_for_long() {
         }
         pair.world.run_for(SEC).unwrap();
         assert!(longest < 4 * SEC, "seed {seed}: {longest:?}");
-        assert!(longest > SEC / 2, "seed {seed}: it stood still for nothing");
+        assert!(longest > SEC, "seed {seed}: it stood still for nothing");
         assert_eq!(pair.server_side().app.inbox(data()).messages, taken);
     }
 }

@@ -69,8 +69,8 @@ fn who_hears_of_room_in_silence_finds_it() {
     let refused = t0 + 1_000 * MS;
     assert!(!lane.has_room(refused, outlet), "it waits for longer than the queue's age");
     lane.refuse(refused);
-    assert!(!lane.has_room(refused + 999 * MS, outlet));
-    let told = refused + 1_000 * MS;
+    assert!(!lane.has_room(refused + 1_499 * MS, outlet));
+    let told = refused + 1_500 * MS;
     assert!(lane.is_blocked() && lane.has_room(told, outlet));
     lane.on_told();
     assert!(!lane.is_blocked(), "it hears of it once");
