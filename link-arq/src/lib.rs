@@ -46,6 +46,7 @@ pub mod metrics;
 pub mod socket;
 pub mod statistics;
 mod terms;
+mod writes;
 
 use async_trait::async_trait;
 use zenoh_link_commons::LocatorInspector;

@@ -25,6 +25,7 @@ use arq_proto::{ConnectionError, LaneId, Reliability};
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use zenoh_link_commons::{
     get_ip_interface_names, LinkAuthId, LinkUnicast, LinkUnicastTrait, NewLink,
@@ -42,6 +43,7 @@ use crate::{
     manager::driver_runtime,
     statistics::{self, AssociationStats},
     terms::Terms,
+    writes::Writes,
     ARQ_LOCATOR_PREFIX, ARQ_MTU,
 };
 
@@ -49,6 +51,9 @@ use crate::{
 /// batches: so long after the last, its keep-alive is repeated no more. Longer than the stock
 /// interval of 2.5 s.
 const REPEAT_FOR: Duration = Duration::from_secs(5);
+
+/// How long after a link is closed the session's last word may come.
+const LAST_WORD_WITHIN: Duration = Duration::from_millis(20);
 
 /// Reliable batches that a reader takes in a row while there is one of best effort.
 const MOST_PASSED_OVER: u8 = 7;
@@ -66,8 +71,11 @@ pub(crate) struct LinkUnicastArq {
     /// Of several calls to close it the first one counts.
     closing: AtomicBool,
     closed: CancellationToken,
-    /// The session takes its leave, and what it has sent must arrive.
-    parting: AtomicBool,
+    /// Cancelled once the session takes its leave, and what it has sent must arrive.
+    parting: CancellationToken,
+    /// The peer's session has taken its leave, or the connection has ended.
+    is_over: AtomicBool,
+    writes: Writes,
     /// zenoh's keep-alive in the framing that both sessions agreed on, once a batch has shown it.
     keep_alive: OnceLock<&'static [u8]>,
     /// When the last batch of the peer's session came, at first when the link was opened.
@@ -105,7 +113,9 @@ pub(crate) fn link(
         src_addr,
         closing: AtomicBool::new(false),
         closed: CancellationToken::new(),
-        parting: AtomicBool::new(false),
+        parting: CancellationToken::new(),
+        is_over: AtomicBool::new(false),
+        writes: Writes::default(),
         keep_alive: OnceLock::new(),
         session_heard_at: Mutex::new(Instant::now()),
         last_word: Mutex::default(),
@@ -194,12 +204,14 @@ impl LinkUnicastArq {
         let priority = self.priority(priority);
         let [reliable, best_effort] = lanes(priority)?;
         let [lossy, sure] = self.by_lane(batch, priority);
+        let _write = self.writes.begin();
         let sent = async {
             // Both are begun before either waits: what is reliable leaves, even when zenoh gives this up.
             let writes = [(best_effort, lossy), (reliable, sure)]
                 .map(|(lane, part)| part.map(|part| self.begin_write(lane, &part)));
             if is_goodbye(batch) {
-                self.parting.store(true, Ordering::Release);
+                self.parting.cancel();
+                self.writes.others_done().await;
                 self.connection.delivered().await;
             }
             self.learn_framing(batch);
@@ -238,6 +250,7 @@ impl LinkUnicastArq {
             },
         };
         if received.as_ref().map_or(true, |batch| is_goodbye(batch)) {
+            self.is_over.store(true, Ordering::Relaxed);
             let [_, best_effort] = lanes;
             match self.connection.try_recv(best_effort) {
                 Some(earlier) => {
@@ -278,6 +291,18 @@ impl LinkUnicastArq {
                 return Bytes::from_static(keep_alive);
             }
         }
+    }
+
+    /// Waits for what a session that takes its leave still writes. zenoh closes the link as soon as the first of its eight
+    /// writers has nothing left, while the others write the end of their queues, and the session's last word.
+    async fn last_word_is_written(&self) -> bool {
+        let may_come = !self.is_over.load(Ordering::Relaxed)
+            && self.session_heard_at.lock().elapsed() < REPEAT_FOR;
+        if may_come {
+            let _ = timeout(LAST_WORD_WITHIN, self.parting.cancelled()).await;
+        }
+        let written = timeout(self.connection.linger(), self.writes.done());
+        self.parting.is_cancelled() && written.await.is_ok()
     }
 
     async fn receive(&self, buffer: &mut [u8], priority: Option<Priority>) -> ZResult<usize> {
@@ -365,9 +390,10 @@ impl LinkUnicastTrait for LinkUnicastArq {
             return Ok(());
         }
         tracing::trace!("closing {self}");
+        let is_written = self.last_word_is_written().await;
         self.closed.cancel();
         self.given_up.forget();
-        match self.parting.load(Ordering::Acquire) {
+        match is_written {
             true => self.connection.finish().await,
             false => self.connection.start_finish(),
         }

@@ -9,6 +9,7 @@ use std::{
     net::SocketAddr,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use arq_proto::{ConnectionError, LaneId, Stats, WORTH_RECYCLING_BYTES};
@@ -165,6 +166,11 @@ impl ArqConnection {
             (Phase::Closed(reason), _) => Some(Err(reason.clone().into())),
         })
         .await
+    }
+
+    /// How long an end in order may take.
+    pub(crate) fn linger(&self) -> Duration {
+        self.0.linger
     }
 
     /// Waits until everything that was sent has arrived, for the linger time at most.
