@@ -13,7 +13,6 @@ use crate::{
     event::Event,
     send::lane::SendLane,
     timer::TimerKind,
-    units::LaneId,
     wire::frame::MAX_REASON_BYTES,
 };
 
@@ -135,11 +134,8 @@ impl Connection {
         for lane in &mut self.send_lanes {
             lane.clear();
         }
-        for id in LaneId::all() {
-            if self.recv_lanes[id].end_hold(self.now) {
-                self.events.push_back(Event::Readable(id));
-            }
-        }
+        let readable = self.incoming.end_hold(self.now);
+        self.events.extend(readable.iter().map(Event::Readable));
         self.recovery.forget_all();
         if self.close_reason.is_none() {
             self.close_reason = Some(error.clone());

@@ -7,6 +7,7 @@
 
 mod close;
 mod handshake;
+mod incoming;
 mod other_port;
 mod path;
 mod probing;
@@ -31,14 +32,13 @@ use crate::{
     acks::AckManager,
     batches::Batches,
     chunk_size::ChunkTuner,
-    config::{Config, MAX_MTU, MIN_WINDOW_BYTES},
+    config::{Config, MAX_MTU},
     error::{ConnectionError, SendError},
     event::Event,
-    flow::{Granted, SendCredit},
+    flow::SendCredit,
     path_mtu::PathMtu,
     per_lane::PerLane,
     recovery::{left_out::LeftOut, sleep, Outcome, Recovery},
-    recv::{age::Ages, lane::RecvLane, spare::Spare},
     send::{
         bundle::Riders,
         lane::SendLane,
@@ -53,6 +53,7 @@ use crate::{
 use close::Closing;
 pub(crate) use handshake::Accepted;
 use handshake::{CookieEcho, Hello};
+use incoming::Incoming;
 use other_port::OtherPort;
 use path::{Doubts, Left, PathProbe};
 pub use receive::Datagram;
@@ -127,12 +128,7 @@ pub struct Connection {
     riders: Riders,
     send_credit: SendCredit,
 
-    recv_lanes: PerLane<RecvLane>,
-    ages: Ages,
-    granted: Granted,
-    lane_granted: PerLane<Granted>,
-    /// What the windows of reliable lanes may grow by, all together.
-    spare_window: u64,
+    incoming: Incoming,
 
     timers: Timers,
     /// What timestamps count from.
@@ -157,7 +153,6 @@ pub struct Connection {
     outcome: Outcome,
     /// Where repair symbols are computed.
     scratch: Vec<u8>,
-    spare: Spare,
     counters: Stats,
     rng: ChaCha8Rng,
 }
@@ -175,11 +170,7 @@ impl Connection {
             recovery: Recovery::new(&config, path_mtu.size(), left_out, now),
             acks: AckManager::new(config.max_ack_delay, now),
             send_lanes: PerLane::new(|id| SendLane::new(id, limits, repair_time(&config, id))),
-            recv_lanes: PerLane::new(|id| RecvLane::new(id, receive_limit(&config, id))),
-            ages: Ages::new(now),
-            granted: Granted::new(config.connection_window_bytes.into()),
-            lane_granted: PerLane::new(|_| Granted::new(config.lane_window_bytes.into())),
-            spare_window: spare_window(&config),
+            incoming: Incoming::new(&config, now),
             path_mtu,
             chunk_tuner: ChunkTuner::default(),
             batches: Batches::default(),
@@ -222,7 +213,6 @@ impl Connection {
             close_reason: None,
             outcome: Outcome::default(),
             scratch: Vec::new(),
-            spare: Spare::default(),
             counters: Stats::default(),
             rng,
         }
@@ -248,10 +238,7 @@ impl Connection {
         for lane in &mut self.send_lanes {
             lane.set_credit(params.lane_window_bytes);
         }
-        for lane in &mut self.recv_lanes {
-            lane.set_hold(params.hold);
-        }
-        self.ages.set_deadline(params.hold);
+        self.incoming.set_hold(params.hold);
         self.peer_takes_repair = params.repair;
         self.peer_app_params = params.app;
     }
@@ -304,19 +291,15 @@ impl Connection {
     /// after it, too.
     pub fn recv(&mut self, now: Instant, lane: LaneId) -> Option<Bytes> {
         let now = self.advance(now);
-        let (message, credit) = self.recv_lanes[lane].pop(now)?;
+        let message = self.incoming.pop(now, lane)?;
         self.counters.lanes[lane.index()].messages_delivered += 1;
-        if credit > 0 {
-            self.granted.on_consumed(credit);
-            self.lane_granted[lane].on_consumed(credit);
-        }
         Some(message)
     }
 
     /// Takes back a message that was read, so that its memory serves the next one. Of use for messages
     /// of [`WORTH_RECYCLING_BYTES`](crate::WORTH_RECYCLING_BYTES) and more.
     pub fn recycle(&mut self, message: Bytes) {
-        self.spare.keep(message);
+        self.incoming.recycle(message);
     }
 
     /// The next thing to tell the application.
@@ -411,9 +394,7 @@ impl Connection {
             .map(|lane| lane.oldest_unsent_age(self.now))
             .max()
             .unwrap_or_default();
-        stats.receive_buffer_bytes = self.recv_lanes.iter().map(RecvLane::held).sum();
-        stats.chunks_recovered = self.recv_lanes.iter().map(RecvLane::recovered).sum();
-        stats.messages_stale = self.recv_lanes.iter().map(RecvLane::stale).sum();
+        self.incoming.fill(&mut stats);
         stats.messages_expired = self.send_lanes.iter().map(SendLane::expired).sum();
         self.path_mtu.fill(&mut stats);
         // A chunk is shorter than a datagram.
@@ -441,7 +422,7 @@ impl Connection {
             if let Some((due, _)) = self.timers.next() {
                 self.recovery.on_awake(driven_at, due.max(driven_at), now);
                 if now.saturating_duration_since(due) >= sleep::MIN_SLEEP {
-                    self.ages.on_awake(driven_at, now);
+                    self.incoming.on_awake(driven_at, now);
                 }
             }
         }
@@ -469,23 +450,6 @@ impl Connection {
             rate: self.recovery.carried_rate(),
             silence: self.recovery.silence(now),
             queued_bytes: self.queued_bytes(),
-        }
-    }
-}
-
-/// What is left of the connection's window beyond those of its lanes.
-fn spare_window(config: &Config) -> u64 {
-    let lanes = u64::from(LaneId::PRIORITIES) * u64::from(config.lane_window_bytes);
-    u64::from(config.connection_window_bytes).saturating_sub(lanes)
-}
-
-/// What a lane may hold at first: its credit, or a share of the connection's window if it is best effort.
-fn receive_limit(config: &Config, id: LaneId) -> u64 {
-    match id.reliability() {
-        Reliability::Reliable => config.lane_window_bytes.into(),
-        Reliability::BestEffort => {
-            let share = config.connection_window_bytes / u32::from(LaneId::PRIORITIES);
-            u64::from(share).max(MIN_WINDOW_BYTES)
         }
     }
 }

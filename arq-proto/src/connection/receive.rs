@@ -74,7 +74,7 @@ impl Connection {
         if self.recovery.give_up_oldest(now, &mut self.outcome) {
             self.settle(now);
         }
-        self.spare.age(now);
+        self.incoming.age_memory(now);
         self.rearm(now);
     }
 
@@ -137,7 +137,7 @@ impl Connection {
         self.clear_suspicion(now);
         self.confirm();
         self.note_path(now, received, number);
-        self.spare.on_packet(datagram.len());
+        self.incoming.on_packet(datagram.len());
         // Go-back-N acts on what a packet out of order says, but keeps and acknowledges nothing of
         // it.
         let in_order = self.config.reorder || self.is_in_order(frames);
@@ -167,7 +167,7 @@ impl Connection {
         while let Ok(Some(frame)) = Frame::decode(&mut frames) {
             if let Frame::Chunk(chunk) = frame {
                 if chunk.lane.reliability() == Reliability::Reliable {
-                    return self.recv_lanes[chunk.lane].is_in_order(&chunk);
+                    return self.incoming.is_in_order(&chunk);
                 }
             }
         }
@@ -216,12 +216,12 @@ impl Connection {
             Frame::PathChallenge(token) => self.on_path_challenge(now, from, token),
             Frame::PathResponse(token) => self.on_path_response(now, from, token),
             Frame::Forget { lane, below } => {
-                if self.recv_lanes[lane].on_forget(now, below) {
+                if self.incoming.on_forget(now, lane, below) {
                     self.events.push_back(Event::Readable(lane));
                 }
             }
             Frame::Timestamp { lane, ms } => {
-                seen.waited = self.ages.on_timestamp(now, ms).map(|waited| (lane, waited));
+                seen.waited = self.incoming.on_timestamp(now, ms).map(|waited| (lane, waited));
             }
             Frame::Chunk(chunk) => self.on_symbol(now, Symbol::Source(&chunk), seen)?,
             // Who was told that there is no use for it must not send it.
@@ -247,26 +247,11 @@ impl Connection {
         }
         let lane = symbol.lane();
         let waited = seen.waited.filter(|(of, _)| *of == lane).map(|(_, waited)| waited);
-        match self.recv_lanes[lane].on_symbol(now, symbol, waited, &mut self.spare)? {
+        match self.incoming.on_symbol(now, symbol, waited)? {
             Received::Duplicate => self.counters.chunks_duplicate += 1,
             Received::Readable => self.events.push_back(Event::Readable(lane)),
             Received::Stored | Received::Dropped => {}
         }
-        if self.recv_lanes[lane].is_held_up() {
-            self.widen_window(lane);
-        }
-        let credited: u64 = self.recv_lanes.iter().map(|lane| lane.credited()).sum();
-        if credited > u64::from(self.config.connection_window_bytes) {
-            return Err(Violation::Credit);
-        }
-        Ok(())
-    }
-
-    /// Doubles a lane's window, as far as the connection's goes.
-    fn widen_window(&mut self, lane: LaneId) {
-        let growth = self.lane_granted[lane].window().min(self.spare_window);
-        self.spare_window -= growth;
-        self.lane_granted[lane].widen(growth);
-        self.recv_lanes[lane].widen(growth);
+        self.incoming.check_credit()
     }
 }

@@ -35,8 +35,8 @@ impl Connection {
                     self.send_lanes[lane].on_lost(seq, cut, symbol);
                     damaged.insert(lane);
                 }
-                Content::MaxData => self.granted.on_lost(),
-                Content::MaxLaneData(lane) => self.lane_granted[lane].on_lost(),
+                Content::MaxData => self.incoming.on_credit_lost(None),
+                Content::MaxLaneData(lane) => self.incoming.on_credit_lost(Some(lane)),
                 // Not repaired, but the next one need not wait for its answer.
                 Content::Forget(lane) => self.send_lanes[lane].on_forget_settled(),
                 Content::Close => {}

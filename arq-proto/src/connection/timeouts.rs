@@ -9,11 +9,9 @@ use crate::{
     error::ConnectionError,
     event::Event,
     recovery::{confidence::Confidence, sleep},
-    recv::lane::RecvLane,
     send::lane::SendLane,
     sent::Content,
     timer::TimerKind,
-    units::LaneId,
 };
 
 /// The longest *keep_alive* between two processes of one machine.
@@ -111,11 +109,8 @@ impl Connection {
     }
 
     fn on_hold_timer(&mut self, now: Instant) {
-        for id in LaneId::all() {
-            if self.recv_lanes[id].on_hold_deadline(now) {
-                self.events.push_back(Event::Readable(id));
-            }
-        }
+        let readable = self.incoming.on_hold_deadline(now);
+        self.events.extend(readable.iter().map(Event::Readable));
     }
 
     /// Sets every timer that follows from the state; handshake, close and path set their own.
@@ -129,13 +124,12 @@ impl Connection {
         self.timers.set(TimerKind::Ack, self.acks.deadline());
         self.timers.set(TimerKind::PathMtu, self.path_mtu.deadline());
         let watched = self.recovery.watches_for_sleep(now).then(|| now + sleep::MIN_SLEEP);
-        let watched = watched.or_else(|| self.ages.watch_deadline(now));
+        let watched = watched.or_else(|| self.incoming.watch_deadline(now));
         if watched.is_none() || !self.timers.is_set(TimerKind::Watch) {
             self.timers.set(TimerKind::Watch, watched);
         }
         self.timers.set(TimerKind::Expiry, self.expiry());
-        let hold = self.recv_lanes.iter().filter_map(RecvLane::hold_deadline).min();
-        self.timers.set(TimerKind::Hold, hold);
+        self.timers.set(TimerKind::Hold, self.incoming.hold_deadline());
         self.timers.set(TimerKind::Idle, Some(self.idle_deadline()));
         let keep_alive = self.keep_alive_deadline().map(|at| at.max(now));
         self.timers.set(TimerKind::KeepAlive, keep_alive);

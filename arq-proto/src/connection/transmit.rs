@@ -381,26 +381,24 @@ impl Connection {
     /// Whether reading has made room that the peer should hear of: then something is to be transmitted.
     #[must_use]
     pub fn has_credit_to_grant(&self) -> bool {
-        self.is_credit_due() || self.lane_granted.iter().any(|granted| granted.is_due())
-    }
-
-    fn is_credit_due(&self) -> bool {
-        self.granted.is_due_beside(|| self.recv_lanes.iter().map(|lane| lane.credited()).sum())
+        self.incoming.has_credit_to_grant()
     }
 
     /// Credit, forgotten messages and pings.
     fn offer_control(&mut self, out: &mut Vec<u8>, draft: &mut Draft) {
-        if self.is_credit_due() && draft.room(out) >= Frame::MAX_CONTROL_BYTES {
-            let bytes = self.granted.announce();
-            draft.put(out, &Frame::MaxData { bytes }, Some(Content::MaxData));
+        let has_room = |draft: &Draft, out: &[u8]| draft.room(out) >= Frame::MAX_CONTROL_BYTES;
+        if has_room(draft, out) {
+            if let Some((frame, content)) = self.incoming.take_credit() {
+                draft.put(out, &frame, Some(content));
+            }
         }
         for lane in LaneId::all() {
-            if self.lane_granted[lane].is_due() && draft.room(out) >= Frame::MAX_CONTROL_BYTES {
-                let bytes = self.lane_granted[lane].announce();
-                let frame = Frame::MaxLaneData { lane, bytes };
-                draft.put(out, &frame, Some(Content::MaxLaneData(lane)));
+            if has_room(draft, out) {
+                if let Some((frame, content)) = self.incoming.take_lane_credit(lane) {
+                    draft.put(out, &frame, Some(content));
+                }
             }
-            if draft.room(out) >= Frame::MAX_CONTROL_BYTES {
+            if has_room(draft, out) {
                 if let Some(below) = self.send_lanes[lane].take_forget() {
                     draft.put(out, &Frame::Forget { lane, below }, Some(Content::Forget(lane)));
                 }
