@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
-"""Puts the models, the simulator and the bench side by side: the tables of model-vs-reality.md.
+"""Prints the models, the simulator and the bench side by side: the tables that model-vs-reality.md explains.
 
 Takes the rows of `cargo run --release -p arq-sim --example model_cases`, computes the models (docs/models/arq.py) from a
-fixed seed, reads the bench's results (docs/report/drop-rate/results.csv), and rewrites what stands between the marks.
+fixed seed, and reads the bench's results (docs/report/drop-rate/results.csv).
 """
 
 import csv
@@ -16,8 +16,6 @@ DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS / "models"))
 import arq  # noqa: E402
 
-PAGE = DOCS / "model-vs-reality.md"
-BEGIN, END = "<!-- begin: model_vs_reality.py -->", "<!-- end: model_vs_reality.py -->"
 CHUNK_BYTES = 1112
 # A publication of 100 KB is two messages.
 MESSAGES = {300: [300], 10_000: [10_000], 100_000: [65_447, 34_553]}
@@ -128,10 +126,7 @@ def decoded(sim: dict) -> str:
 
 def main() -> int:
     sim, bench = simulated(Path(sys.argv[1])), measured()
-    tables = "\n".join([latencies(sim, bench), probes(sim), decoded(sim)])
-    page = PAGE.read_text()
-    before, after = page.split(BEGIN)[0], page.split(END)[1]
-    PAGE.write_text(f"{before}{BEGIN}\n\n{tables}\n{END}{after}")
+    print("\n".join([latencies(sim, bench), probes(sim), decoded(sim)]))
     return 0
 
 

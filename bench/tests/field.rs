@@ -5,12 +5,18 @@
 //! Each test is named after what the user saw. Every node has zenoh's stock settings unless the test says otherwise.
 //! `--nocapture` shows the measured figures.
 
+#[path = "field/narrow.rs"]
+mod narrow;
 #[path = "real_network/nodes.rs"]
 mod nodes;
 #[path = "field/offload.rs"]
 mod offload;
 #[path = "field/queues.rs"]
 mod queues;
+#[path = "field/restarts.rs"]
+mod restarts;
+#[path = "field/sessions.rs"]
+mod sessions;
 mod support;
 #[path = "field/unreachable.rs"]
 mod unreachable;

@@ -36,17 +36,15 @@
 
 #![forbid(unsafe_code)]
 
-mod batch;
 pub mod config;
 pub mod driver;
-mod given_up;
 mod link;
 mod manager;
 pub mod metrics;
 pub mod socket;
 pub mod statistics;
 mod terms;
-mod writes;
+mod zenoh_quirks;
 
 use async_trait::async_trait;
 use zenoh_link_commons::LocatorInspector;

@@ -6,10 +6,7 @@
 //! zenoh has one link for both kinds, as over tcp, and says of each batch which it is: the link gives each kind a lane of
 //! its own. (Of two links, zenoh's other way, an application counts two, and a lowlatency session takes none.)
 //!
-//! zenoh counts its lease by itself, from the last batch that came. A keep-alive every quarter of a lease leaves an idle
-//! link only three quarters of it to outlast an outage. The connection knows more recently that the peer lives: so the
-//! link repeats the peer's keep-alive to its reader as long as the connection hears the peer and the peer's session has
-//! not itself been silent for [`REPEAT_FOR`].
+//! What is here only because of how zenoh behaves is in [`zenoh_quirks`](crate::zenoh_quirks).
 
 use std::{
     borrow::Cow,
@@ -37,20 +34,18 @@ use zenoh_protocol::{
 use zenoh_result::{bail, zerror, ZResult};
 
 use crate::{
-    batch::{begins_with_best_effort, by_kind, is_goodbye, keep_alive_framed_as, more_or_nothing},
     driver::ArqConnection,
-    given_up::{GivenUp, Write, WriteError},
     manager::driver_runtime,
     statistics::{self, AssociationStats},
     terms::Terms,
-    writes::Writes,
+    zenoh_quirks::{
+        batch::{begins_with_best_effort, by_kind, is_close, more_or_nothing},
+        given_up::{GivenUp, Write, WriteError},
+        keep_alive::KeepAlive,
+        writes::Writes,
+    },
     ARQ_LOCATOR_PREFIX, ARQ_MTU,
 };
-
-/// A peer's session that hangs in a process that lives is told apart from a quiet one by its own
-/// batches: so long after the last, its keep-alive is repeated no more. Longer than the stock
-/// interval of 2.5 s.
-const REPEAT_FOR: Duration = Duration::from_secs(5);
 
 /// How long after a link is closed the session's last word may come.
 const LAST_WORD_WITHIN: Duration = Duration::from_millis(20);
@@ -76,10 +71,7 @@ pub(crate) struct LinkUnicastArq {
     /// The peer's session has taken its leave, or the connection has ended.
     is_over: AtomicBool,
     writes: Writes,
-    /// zenoh's keep-alive in the framing that both sessions agreed on, once a batch has shown it.
-    keep_alive: OnceLock<&'static [u8]>,
-    /// When the last batch of the peer's session came, at first when the link was opened.
-    session_heard_at: Mutex<Instant>,
+    keep_alive: KeepAlive,
     /// The peer's last word, and the reader who has it: what arrived before it is read first.
     last_word: Mutex<Option<(Priority, Bytes)>>,
     /// Of each priority, a bit, whether best effort was sent: only then is a batch that begins as reliable looked through.
@@ -116,8 +108,7 @@ pub(crate) fn link(
         parting: CancellationToken::new(),
         is_over: AtomicBool::new(false),
         writes: Writes::default(),
-        keep_alive: OnceLock::new(),
-        session_heard_at: Mutex::new(Instant::now()),
+        keep_alive: KeepAlive::new(Instant::now()),
         last_word: Mutex::default(),
         mixed: AtomicU8::new(0),
         reads: Default::default(),
@@ -177,14 +168,6 @@ impl LinkUnicastArq {
         [None, whole]
     }
 
-    fn learn_framing(&self, batch: &[u8]) {
-        if self.keep_alive.get().is_none() {
-            if let Some(keep_alive) = keep_alive_framed_as(batch) {
-                self.keep_alive.get_or_init(|| keep_alive);
-            }
-        }
-    }
-
     fn begin_write(&self, lane: LaneId, batch: &[u8]) -> Write<'_> {
         self.given_up.write(lane, batch, self.is_more_to_come(lane, batch))
     }
@@ -209,12 +192,12 @@ impl LinkUnicastArq {
             // Both are begun before either waits: what is reliable leaves, even when zenoh gives this up.
             let writes = [(best_effort, lossy), (reliable, sure)]
                 .map(|(lane, part)| part.map(|part| self.begin_write(lane, &part)));
-            if is_goodbye(batch) {
+            if is_close(batch) {
                 self.parting.cancel();
                 self.writes.others_done().await;
                 self.connection.delivered().await;
             }
-            self.learn_framing(batch);
+            self.keep_alive.learn_framing(batch);
             for write in writes.into_iter().flatten() {
                 write.send(&self.connection).await?;
             }
@@ -244,12 +227,12 @@ impl LinkUnicastArq {
                 biased;
                 received = self.recv_in_turns(priority, lanes) => received,
                 // zenoh's lease runs in the reader of control messages.
-                keep_alive = self.repeated_keep_alive(), if priority == Priority::Control => {
+                keep_alive = self.keep_alive.repeated(&self.connection), if priority == Priority::Control => {
                     return Ok(keep_alive);
                 }
             },
         };
-        if received.as_ref().map_or(true, |batch| is_goodbye(batch)) {
+        if received.as_ref().map_or(true, |batch| is_close(batch)) {
             self.is_over.store(true, Ordering::Relaxed);
             let [_, best_effort] = lanes;
             match self.connection.try_recv(best_effort) {
@@ -261,8 +244,7 @@ impl LinkUnicastArq {
             }
         }
         let batch = received.map_err(|error| zerror!("cannot read from {self}: {error}"))?;
-        self.learn_framing(&batch);
-        *self.session_heard_at.lock() = Instant::now();
+        self.keep_alive.on_batch(&batch, Instant::now());
         Ok(batch)
     }
 
@@ -281,23 +263,10 @@ impl LinkUnicastArq {
         self.connection.recv_any(&lanes).await
     }
 
-    /// The peer's keep-alive once more, when the connection has just heard the peer. Pending for
-    /// ever once the connection has ended.
-    async fn repeated_keep_alive(&self) -> Bytes {
-        loop {
-            self.connection.life_sign().await;
-            let is_session_heard = self.session_heard_at.lock().elapsed() < REPEAT_FOR;
-            if let Some(keep_alive) = self.keep_alive.get().filter(|_| is_session_heard) {
-                return Bytes::from_static(keep_alive);
-            }
-        }
-    }
-
     /// Waits for what a session that takes its leave still writes. zenoh closes the link as soon as the first of its eight
     /// writers has nothing left, while the others write the end of their queues, and the session's last word.
     async fn last_word_is_written(&self) -> bool {
-        let may_come = !self.is_over.load(Ordering::Relaxed)
-            && self.session_heard_at.lock().elapsed() < REPEAT_FOR;
+        let may_come = !self.is_over.load(Ordering::Relaxed) && self.keep_alive.is_session_heard();
         if may_come {
             let _ = timeout(LAST_WORD_WITHIN, self.parting.cancelled()).await;
         }

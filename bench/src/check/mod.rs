@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! Are the project's targets met?
 //!
-//! [`NEEDS`] says which scenarios and links the targets T1 to T12 are judged by (T10 by [`crate::many_links`]), [`judge`]
+//! [`NEEDS`] says which scenarios and links the targets are judged by (T10 by [`crate::many_links`]), [`judge`]
 //! judges. A target is met only by the data that it names: all its cells, each with at least five sound repeats, compared
 //! by medians; what T10 allows none of is counted in the worst run. A cell that is missing makes it *not measured*, which
 //! is not met; a run of ours that failed makes it missed, and so does one cell beyond its bound. Rivals count as they
@@ -56,7 +56,7 @@ const fn need(
 }
 
 /// What has to be measured for all targets.
-pub const NEEDS: [Need; 17] = [
+pub const NEEDS: [Need; 18] = [
     need(
         "drop-rate",
         &["T1", "T3", "T11"],
@@ -65,8 +65,9 @@ pub const NEEDS: [Need; 17] = [
     need("one-round-trip", &["T2"], &[ARQ]),
     need("drop-rate-500kb", &["T11"], &[ARQ]),
     need("payload", &["T11"], &[ARQ]),
-    need("goodput", &["T4"], &[ARQ]),
+    need("goodput", &["T4", "W2"], &[ARQ, "tcp-bbr", "quic"]),
     need("loopback", &["T5", "T5b", "T6"], &[ARQ, "tcp-cubic", "udp-rel", "quic"]),
+    need("fast-wire", &["W1"], &[ARQ, "tcp-cubic", "quic"]),
     need("mixed-priority", &["T7"], &[ARQ]),
     need("ping-pong", &["T8"], &[ARQ, "udp"]),
     need("fairness", &["T9"], &[ARQ]),
@@ -94,7 +95,7 @@ pub enum Outcome {
 /// A target and how far it is met.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// `T1` to `T12`; `T5b` is the second stage of T5.
+    /// `T1` to `T12`, `W1`, `W2`; `T5b` is the second stage of T5.
     pub target: &'static str,
     /// What is asked for.
     pub claim: &'static str,
@@ -114,7 +115,7 @@ pub struct Verdict {
 type Judge = fn(&Evidence<'_>) -> Tally;
 
 /// Name, claim, and how it is judged.
-const TARGETS: [(&str, &str, Judge); 13] = [
+const TARGETS: [(&str, &str, Judge); 15] = [
     (
         "T1",
         "without redundancy: p50 <= 1.15 x, p99 <= 1.3 x the ideal selective repeat, + 1 ms",
@@ -161,6 +162,16 @@ const TARGETS: [(&str, &str, Judge); 13] = [
         "T12",
         "after 8 s of blackout: all is delivered, the first message within 1.5 PTO (1 s by then)",
         delivery::back_after_a_blackout,
+    ),
+    (
+        "W1",
+        "a fast wire of 1,500 bytes, 1 MB messages: goodput >= 1.3 x quic, >= 0.8 x tcp, CPU per GB <= 1.3 x tcp",
+        throughput::fast_on_a_wire,
+    ),
+    (
+        "W2",
+        "100 Mb/s, 20 ms round trip, 0 and 10 %: CPU per GB <= 1.2 x tcp bbr, <= 0.5 x quic",
+        throughput::thrifty_on_a_wire,
     ),
 ];
 

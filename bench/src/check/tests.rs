@@ -273,12 +273,21 @@ fn t4_to_t6_turn_on_goodput_and_cpu() {
     turns("T4", "goodput", ARQ, &[("drop_percent", "10")], |run| {
         let flow = &mut run.flows[0];
         (flow.duration_s, flow.delivered) = (flow.duration_s / 16.0, flow.delivered / 16);
+        (run.publisher.cpu_s, run.subscriber.cpu_s) = (0.0, 0.001);
     });
     turns("T5b", "loopback", ARQ, &[], |run| run.flows[0].duration_s *= 1.2);
     turns("T6", "loopback", ARQ, &[], |run| run.publisher.cpu_s *= 2.1);
     let mut results = ideal_world();
     change(&mut results, "loopback", "quic", &[], |run| run.flows[0].delivered *= 2);
     assert_eq!(outcome_of(&results, "T5").outcome, Outcome::Missed);
+}
+
+#[test]
+fn w1_and_w2_turn_on_goodput_and_cpu() {
+    turns("W1", "fast-wire", ARQ, &[], |run| run.flows[0].duration_s *= 1.5);
+    turns("W1", "fast-wire", ARQ, &[], |run| run.subscriber.cpu_s *= 1.7);
+    turns("W2", "goodput", ARQ, &[("drop_percent", "10")], |run| run.publisher.cpu_s *= 1.5);
+    turns("W2", "goodput", "quic", &[("drop_percent", "0")], |run| run.publisher.cpu_s /= 4.0);
 }
 
 #[test]

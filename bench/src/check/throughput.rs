@@ -27,56 +27,103 @@ pub(super) fn near_the_capacity(evidence: &Evidence<'_>) -> Tally {
     tally
 }
 
+/// The floods of 1 MB messages of a scenario without loss.
+const LOOPBACK: Floods =
+    Floods { scenario: "loopback", payload_bytes: 1_000_000, drop_percent: 0.0 };
+const FAST_WIRE: Floods = Floods { scenario: "fast-wire", ..LOOPBACK };
+
 /// T5, first stage
 pub(super) fn fast_on_loopback(evidence: &Evidence<'_>) -> Tally {
-    beside(
-        evidence,
-        &[("quic", 3.0), ("udp-rel", 3.0), ("tcp-cubic", 0.7)],
-        |cell| of_first_flow(cell, Figure::Goodput),
-        Tally::at_least,
-    )
+    let rivals = [("quic", 3.0), ("udp-rel", 3.0), ("tcp-cubic", 0.7)];
+    let mut tally = Tally::default();
+    LOOPBACK.beside(evidence, &mut tally, &rivals, goodput, Tally::at_least);
+    tally
 }
 
 /// T5, second stage
 pub(super) fn as_fast_as_tcp(evidence: &Evidence<'_>) -> Tally {
-    let goodput = |cell: &Summary| of_first_flow(cell, Figure::Goodput);
-    beside(evidence, &[("tcp-cubic", 1.0)], goodput, Tally::at_least)
+    let mut tally = Tally::default();
+    LOOPBACK.beside(evidence, &mut tally, &[("tcp-cubic", 1.0)], goodput, Tally::at_least);
+    tally
 }
 
 /// T6: of the loopback's floods of 1 MB messages; says nothing of small messages, nor of what repair costs.
 pub(super) fn thrifty(evidence: &Evidence<'_>) -> Tally {
-    let cpu = |cell: &Summary| of_cell(cell, Figure::CpuPerGb);
-    beside(evidence, &[("tcp-cubic", 1.5), ("quic", 0.5)], cpu, Tally::at_most)
+    let rivals = [("tcp-cubic", 1.5), ("quic", 0.5)];
+    let mut tally = Tally::default();
+    LOOPBACK.beside(evidence, &mut tally, &rivals, cpu, Tally::at_most);
+    tally
 }
 
-/// Holds a figure of the loopback scenario against so many times that of each rival.
-fn beside(
-    evidence: &Evidence<'_>,
-    rivals: &[(&str, f64)],
-    figure: impl Fn(&Summary) -> Option<f64>,
-    hold: fn(&mut Tally, &str, f64, f64),
-) -> Tally {
-    const SCENARIO: &str = "loopback";
+/// W1
+pub(super) fn fast_on_a_wire(evidence: &Evidence<'_>) -> Tally {
     let mut tally = Tally::default();
-    let is_it = |cell: &Summary| {
-        let flow = cell.flows.first().map(|flow| &flow.flow);
-        drop_percent(&cell.network) == Some(0.0)
-            && flow.is_none_or(|flow| {
-                flow.payload_bytes == 1_000_000 && matches!(flow.pattern, Pattern::Flood { .. })
-            })
-    };
-    let what = "1 MB messages";
-    let Some(ours) = evidence.ours(&mut tally, SCENARIO, ARQ, what, is_it) else { return tally };
-    for (link, factor) in rivals {
-        let Some(theirs) = evidence.rival(&mut tally, SCENARIO, link, what, is_it) else {
-            continue;
-        };
-        match figure(ours).zip(figure(theirs)) {
-            Some((ours, theirs)) => {
-                hold(&mut tally, &format!("{factor} x {link}"), ours, factor * theirs);
-            }
-            None => tally.is_missing(format!("{SCENARIO}, {link}: the figure")),
-        }
+    let faster = [("quic", 1.3), ("tcp-cubic", 0.8)];
+    FAST_WIRE.beside(evidence, &mut tally, &faster, goodput, Tally::at_least);
+    FAST_WIRE.beside(evidence, &mut tally, &[("tcp-cubic", 1.3)], cpu, Tally::at_most);
+    tally
+}
+
+/// W2
+pub(super) fn thrifty_on_a_wire(evidence: &Evidence<'_>) -> Tally {
+    let mut tally = Tally::default();
+    for drop_percent in [0.0, 10.0] {
+        let floods = Floods { scenario: "goodput", payload_bytes: 100_000, drop_percent };
+        let rivals = [("tcp-bbr", 1.2), ("quic", 0.5)];
+        floods.beside(evidence, &mut tally, &rivals, cpu, Tally::at_most);
     }
     tally
+}
+
+fn goodput(cell: &Summary) -> Option<f64> {
+    of_first_flow(cell, Figure::Goodput)
+}
+
+fn cpu(cell: &Summary) -> Option<f64> {
+    of_cell(cell, Figure::CpuPerGb)
+}
+
+/// A cell of a scenario of floods.
+struct Floods {
+    scenario: &'static str,
+    payload_bytes: usize,
+    drop_percent: f64,
+}
+
+impl Floods {
+    fn is_of(&self, cell: &Summary) -> bool {
+        let flow = cell.flows.first().map(|flow| &flow.flow);
+        drop_percent(&cell.network) == Some(self.drop_percent)
+            && flow.is_none_or(|flow| {
+                flow.payload_bytes == self.payload_bytes
+                    && matches!(flow.pattern, Pattern::Flood { .. })
+            })
+    }
+
+    /// Holds a figure of ours against so many times that of each rival.
+    fn beside(
+        &self,
+        evidence: &Evidence<'_>,
+        tally: &mut Tally,
+        rivals: &[(&str, f64)],
+        figure: impl Fn(&Summary) -> Option<f64>,
+        hold: fn(&mut Tally, &str, f64, f64),
+    ) {
+        let Self { scenario, payload_bytes, drop_percent } = self;
+        let what = format!("{payload_bytes} bytes, {drop_percent} %");
+        let is_it = |cell: &Summary| self.is_of(cell);
+        let Some(ours) = evidence.ours(tally, scenario, ARQ, &what, is_it) else { return };
+        for (link, factor) in rivals {
+            let Some(theirs) = evidence.rival(tally, scenario, link, &what, is_it) else {
+                continue;
+            };
+            match figure(ours).zip(figure(theirs)) {
+                Some((ours, theirs)) => {
+                    let name = format!("{what}, {factor} x {link}");
+                    hold(tally, &name, ours, factor * theirs);
+                }
+                None => tally.is_missing(format!("{scenario}, {link}: the figure")),
+            }
+        }
+    }
 }

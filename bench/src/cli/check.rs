@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
-//! `arq-bench check`: are the targets T1 to T12 met? What they need and nobody has measured yet is measured first.
+//! `arq-bench check`: are the targets T1 to T12, W1 and W2 met? What they need and nobody has measured yet is measured first.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -208,12 +208,12 @@ mod tests {
             let verdicts = check::judge(&[], REPEATS).into_iter().map(|verdict| verdict.target);
             verdicts.filter(|target| args(only).decides(target)).collect::<Vec<_>>()
         };
-        assert_eq!(targets(&[]).len(), 13);
-        assert_eq!(targets(&["goodput", MANY_LINKS]), ["T4", "T10"]);
+        assert_eq!(targets(&[]).len(), 15);
+        assert_eq!(targets(&["goodput", MANY_LINKS]), ["T4", "T10", "W2"]);
         assert_eq!(targets(&["drop-rate"]), ["T1", "T3", "T11"]);
         // Nothing that is judged is left to no scenario.
         let names: Vec<_> = NEEDS.iter().map(|need| need.scenario).chain([MANY_LINKS]).collect();
-        assert_eq!(targets(&names).len(), 13);
+        assert_eq!(targets(&names).len(), 15);
     }
 
     #[test]

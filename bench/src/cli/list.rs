@@ -8,7 +8,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{ContentArrangement, Table};
 
 use crate::opponent;
-use crate::scenario::{self, Scenario};
+use crate::scenario::{self, keys, Scenario};
 
 /// `arq-bench list`
 #[derive(Debug, Args)]
@@ -16,8 +16,11 @@ pub(super) struct ListArgs {
     /// Only the links that scenarios can name.
     #[arg(long)]
     links: bool,
+    /// The keys of a scenario file, as tables in Markdown.
+    #[arg(long, conflicts_with = "links")]
+    keys: bool,
     /// Prints the file of this scenario, to begin your own with.
-    #[arg(conflicts_with = "links")]
+    #[arg(conflicts_with_all = ["links", "keys"])]
     scenario: Option<String>,
 }
 
@@ -27,11 +30,18 @@ pub(super) fn run(args: &ListArgs) -> Result<(), super::CliError> {
         print!("{}", scenario::find(name)?.text);
         return Ok(());
     }
-    match args.links {
-        true => println!("{}", links()),
-        false => println!("{}", scenarios(&scenario::all())),
+    match (args.links, args.keys) {
+        (true, _) => println!("{}", links()),
+        (false, true) => print!("{}", scenario_keys()),
+        (false, false) => println!("{}", scenarios(&scenario::all())),
     }
     Ok(())
+}
+
+fn scenario_keys() -> String {
+    let section =
+        |table: keys::Table| format!("### `{}`\n\n{}\n", table.heading(), table.markdown());
+    keys::Table::ALL.into_iter().map(section).collect()
 }
 
 fn table(header: &[&str]) -> Table {
@@ -84,6 +94,15 @@ mod tests {
             (said(95), said(100), said(7_200)),
             ("95 s".into(), "2 min".into(), "2.0 h".into())
         );
+    }
+
+    #[test]
+    fn every_key_of_every_table_is_listed() {
+        let listed = scenario_keys();
+        for table in keys::Table::ALL {
+            assert!(listed.contains(&format!("### `{}`\n", table.heading())));
+            assert!(table.keys().all(|key| listed.contains(&format!("| `{}` |", key.name))));
+        }
     }
 
     #[test]

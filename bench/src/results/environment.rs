@@ -28,9 +28,9 @@ pub fn environment(zenoh: &str, command: &str, seed: u64) -> Environment {
     }
 }
 
-/// This program: its version, and what tells it from one of other sources.
+/// This program: its version, the profile that it is built by, and what tells it from one of other sources.
 pub fn program() -> String {
-    format!("{} (build {})", env!("CARGO_PKG_VERSION"), build())
+    format!("{} (build {}, profile {})", env!("CARGO_PKG_VERSION"), build(), env!("ARQ_PROFILE"))
 }
 
 /// Tells this program from one that was built of other sources: what is measured is part of it.

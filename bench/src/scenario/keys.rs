@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! Which keys does a scenario file know, and within which bounds? One list: values are checked against it, and
-//! `docs/benchmarking.md` is tested against it.
+//! `arq-bench list --keys` prints it.
 
 use std::fmt;
 
@@ -39,7 +39,7 @@ pub enum Table {
 }
 
 impl Table {
-    /// In the order of the document.
+    /// In the order in which they are printed.
     pub const ALL: [Self; 13] = [
         Self::Scenario,
         Self::Network,
@@ -86,7 +86,7 @@ impl Table {
         own.or_else(|| if self == Self::Network { Self::Wire.value(name) } else { None })
     }
 
-    /// The keys as the document shows them.
+    /// The keys as a table in Markdown.
     pub fn markdown(self) -> String {
         let rows = self.keys().map(|key| {
             let (unit, default) = (key.value.unit(), key.default);

@@ -34,6 +34,7 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "goodput",
     "goodput-long",
     "loopback",
+    "fast-wire",
     "mixed-priority",
     "commands",
     "best-effort",

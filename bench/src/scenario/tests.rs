@@ -351,14 +351,6 @@ fn links_of_ones_own_are_used() {
 const DOCUMENT: &str = include_str!("../../../docs/benchmarking.md");
 
 #[test]
-fn the_document_tells_every_key_as_it_is() {
-    for table in Table::ALL {
-        let expected = format!("### `{}`\n\n{}\n", table.heading(), table.markdown());
-        assert!(DOCUMENT.contains(&expected), "docs/benchmarking.md should have:\n\n{expected}");
-    }
-}
-
-#[test]
 fn the_examples_of_the_document_are_scenarios() {
     let blocks = DOCUMENT.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
     let examples: Vec<_> = blocks.map(|text| read(text).unwrap()).collect();
@@ -369,7 +361,7 @@ fn the_examples_of_the_document_are_scenarios() {
 #[test]
 fn the_document_names_every_scenario_and_no_other() {
     let told: BTreeSet<&str> =
-        DOCUMENT.lines().filter_map(|line| line.strip_prefix("| **`")?.split('`').next()).collect();
+        DOCUMENT.split("**`").skip(1).filter_map(|rest| rest.split("`**").next()).collect();
     let shipped = all();
     assert_eq!(told, shipped.iter().map(|scenario| scenario.name.as_str()).collect());
 }

@@ -1,138 +1,25 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! Nobody is there, and the system knows: how long does a link wait?
 
-use std::{
-    fmt::Write as _,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use arq_bench::lab::Host;
-use zenoh::{
-    sample::{Sample, SampleKind},
-    Session, Wait,
-};
 
 use crate::{
     alone,
-    support::{answer, lab_or_skip, told, Role},
+    sessions::{ready, role, sh},
+    support::lab_or_skip,
 };
 
 /// How much later than over TCP something may happen over `arq/`.
-const LATER: Duration = Duration::from_millis(500);
-const LINKS: [&str; 2] = ["tcp", "arq"];
+pub(crate) const LATER: Duration = Duration::from_millis(500);
+pub(crate) const LINKS: [&str; 2] = ["tcp", "arq"];
 /// A network for documentation (RFC 5737), which no host of a lab has a route to.
 const NO_ROUTE: &str = "192.0.2.1";
 /// In the network of the lab, and nobody's.
 const NO_NEIGHBOUR: &str = "10.77.0.99";
 /// What docker's bridge has on every host.
 const OWN_BRIDGE: &str = "172.17.0.1";
-
-/// Opens a session in `mode`, as zenoh does by default but for scouting.
-fn open(mode: &str) -> Session {
-    zenoh::init_log_from_env_or("error");
-    let mut config = zenoh::Config::default();
-    let mut insert = |key: &str, value: &str| config.insert_json5(key, value).expect("a setting");
-    insert("mode", &format!("\"{mode}\""));
-    for side in ["listen", "connect"] {
-        insert(
-            &format!("{side}/endpoints"),
-            &std::env::var(side).unwrap_or_else(|_| "[]".to_owned()),
-        );
-    }
-    insert("scouting/multicast/enabled", "false");
-    zenoh::open(config).wait().expect("a session")
-}
-
-/// Listens until its test has gone.
-#[test]
-#[ignore = "a role that other tests start"]
-fn listener() {
-    let _session = open("router");
-    answer("ready");
-    told();
-    std::process::exit(0);
-}
-
-/// Tells how long it takes to open a session.
-#[test]
-#[ignore = "a role that other tests start"]
-fn opener() {
-    let started = Instant::now();
-    let _session = open("client");
-    answer(started.elapsed().as_millis());
-    told();
-    std::process::exit(0);
-}
-
-/// Says that it lives.
-#[test]
-#[ignore = "a role that other tests start"]
-fn token() {
-    let session = open("client");
-    let _token = session.liveliness().declare_token("alive").wait().expect("a token");
-    answer("ready");
-    told();
-    std::process::exit(0);
-}
-
-/// Tells when who says so comes and goes.
-#[test]
-#[ignore = "a role that other tests start"]
-fn witness() {
-    let session = open("router");
-    let tell = |sample: Sample| match sample.kind() {
-        SampleKind::Put => answer("came"),
-        SampleKind::Delete => answer("gone"),
-    };
-    let subscriber = session.liveliness().declare_subscriber("alive").callback(tell);
-    subscriber.background().wait().expect("a subscriber");
-    answer("ready");
-    told();
-    std::process::exit(0);
-}
-
-/// Publishes 10 messages a second, which are lost while nobody is there.
-#[test]
-#[ignore = "a role that other tests start"]
-fn publisher() {
-    let session = open("client");
-    answer("ready");
-    loop {
-        session.put("stream", vec![0; 100]).wait().expect("a publication");
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
-/// Tells of each message.
-#[test]
-#[ignore = "a role that other tests start"]
-fn subscriber() {
-    let session = open("router");
-    let tell = |_| answer("message");
-    session.declare_subscriber("stream").callback(tell).background().wait().expect("a subscriber");
-    answer("ready");
-    told();
-    std::process::exit(0);
-}
-
-fn role(host: &Host, name: &str, side: &'static str, endpoints: &[String]) -> Role {
-    let list = endpoints.iter().fold(String::new(), |mut list, endpoint| {
-        let _ = write!(list, "\"{endpoint}\",");
-        list
-    });
-    Role::start(host, &format!("unreachable::{name}"), &[(side, format!("[{list}]"))])
-}
-
-fn ready(mut role: Role) -> Role {
-    assert_eq!(role.answer(), "ready");
-    role
-}
-
-/// Runs a command in a host.
-fn sh(host: &Host, script: &str) {
-    let done = host.command("sh").args(["-c", script]).status().expect("a shell");
-    assert!(done.success(), "{script}: {done}");
-}
 
 /// Opens sessions where the first address of the list is a dead one, over each link in turn.
 fn a_dead_address_first(case: &str, dead: &str, prepare: &str) {
@@ -266,7 +153,7 @@ fn forged_reports_from_off_the_path_end_no_link() {
 }
 
 /// The port of the only UDP socket of a host.
-fn udp_port(host: &Host) -> u16 {
+pub(crate) fn udp_port(host: &Host) -> u16 {
     let table = std::fs::read_to_string(format!("/proc/{}/net/udp", host.pid())).expect("a table");
     let ports = table.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1));
     let ports = ports.filter_map(|local| local.rsplit_once(':'));

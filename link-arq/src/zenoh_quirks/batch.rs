@@ -14,6 +14,7 @@ use zenoh_protocol::{
     core::{CongestionControl, Reliability, WireExpr},
     network::{id::PUSH, push},
     transport::{
+        close,
         fragment::{self, FragmentHeader},
         frame, id, BatchSize, TransportBody, TransportMessage,
     },
@@ -22,6 +23,8 @@ use zenoh_protocol::{
 /// What stands before each batch where the sessions compress.
 const UNCOMPRESSED: u8 = 0;
 const COMPRESSED: u8 = 1;
+/// The greatest reason of a CLOSE.
+const LAST_CLOSE_REASON: u8 = close::reason::CONNECTION_TO_SELF;
 
 /// zenoh's keep-alive in the framing of `batch`, where that shows which one the sessions agreed on:
 /// where they compress, a header of one byte stands before each batch, zero where this one is not
@@ -184,32 +187,17 @@ fn read_congestion_control<R: Reader>(reader: &mut R) -> Result<CongestionContro
     Ok(qos.get_congestion_control())
 }
 
-/// Whether a batch has zenoh's last word on a link. It ends the session when it is read, and what
-/// other priorities have still to deliver is lost with it. On a link where each priority has an
-/// order of its own, it must therefore leave after what was written has arrived, and be read after
-/// what has arrived was read: as on a stream.
+/// Whether a batch ends in zenoh's CLOSE. It ends the session when it is read, and what other priorities have still to
+/// deliver is lost with it. On a link where each priority has an order of its own, it must therefore leave after what was
+/// written has arrived, and be read after what has arrived was read: as on a stream.
 ///
-/// It may follow data, of the priority Background or of any where the session has none. In a batch
-/// that is compressed it is seen only if it is alone.
-pub(crate) fn is_goodbye(batch: &[u8]) -> bool {
-    /// Identifier, reason, and the header of a compressed batch.
-    const LONGEST: usize = 4;
-    let is_close = |byte: &u8| imsg::mid(*byte) == id::CLOSE;
-    let compression_header = |byte: &u8| matches!(*byte, UNCOMPRESSED | COMPRESSED);
-    match batch {
-        [first, rest @ ..]
-            if batch.len() <= LONGEST
-                && (is_close(first)
-                    || compression_header(first) && rest.first().is_some_and(is_close)) =>
-        {
-            true
-        }
-        // Nearly all batches of data end in something else, and need not be read.
-        [.., header, _reason] if is_close(header) => {
-            ends_with_close(batch.strip_prefix(&[UNCOMPRESSED]).unwrap_or(batch))
-        }
-        _ => false,
-    }
+/// It may follow data, of the priority Background or of any where the session has none. It is not seen behind data that
+/// is compressed; alone it is too short to be compressed.
+pub(crate) fn is_close(batch: &[u8]) -> bool {
+    // Few batches of data end like this, and need not be read.
+    let may_be = matches!(batch, [.., header, reason]
+        if header & !close::flag::S == id::CLOSE && *reason <= LAST_CLOSE_REASON);
+    may_be && ends_with_close(batch.strip_prefix(&[UNCOMPRESSED]).unwrap_or(batch))
 }
 
 /// Whether the last message of a batch, and no other, is zenoh's CLOSE.
@@ -241,16 +229,18 @@ mod tests {
 
     #[test]
     fn the_close_message_is_recognised_and_others_are_not() {
-        for reason in 0..10 {
-            for session in [0, 0x20] {
-                assert!(is_goodbye(&[0x03 | session, reason]));
-                assert!(is_goodbye(&[0, 0x03 | session, reason]));
+        for reason in 0..=LAST_CLOSE_REASON {
+            for session in [0, close::flag::S] {
+                assert!(is_close(&[0x03 | session, reason]));
+                assert!(is_close(&[0, 0x03 | session, reason]));
             }
         }
         let keep_alive = [0x04];
         let frame = [0x25, 0x07, 0x00, 0x1d];
         let longer = [0x03, 0, 0, 0, 0];
-        assert!(![&[][..], &keep_alive, &frame, &longer].into_iter().any(is_goodbye));
+        let of_no_reason = [0x03, 8];
+        let others = [&[][..], &keep_alive, &frame, &longer, &of_no_reason];
+        assert!(!others.into_iter().any(is_close));
     }
 
     fn push(payload: &[u8]) -> Push {
@@ -305,12 +295,12 @@ mod tests {
         let close = TransportMessage::from(Close { reason: 0, session: false });
         let with_close = batch(&[frame(b"data"), close.clone()]);
         assert_eq!(with_close[with_close.len() - 2..], [0x03, 0]);
-        assert!(is_goodbye(&with_close));
-        assert!(is_goodbye(&[&[0][..], &with_close].concat()), "behind a compression header");
-        assert!(is_goodbye(&batch(&[KeepAlive.into(), close])));
-        assert!(!is_goodbye(&batch(&[frame(b"data ends in \x03\x00")])));
-        assert!(!is_goodbye(&with_close[1..]), "it is no batch");
-        assert!(!is_goodbye(&[3; 100]), "nothing follows a close message");
+        assert!(is_close(&with_close));
+        assert!(is_close(&[&[0][..], &with_close].concat()), "behind a compression header");
+        assert!(is_close(&batch(&[KeepAlive.into(), close])));
+        assert!(!is_close(&batch(&[frame(b"data ends in \x03\x00")])));
+        assert!(!is_close(&with_close[1..]), "it is no batch");
+        assert!(!is_close(&[3; 100]), "nothing follows a close message");
     }
 
     /// The batch without and with a header, uncompressed and compressed.
