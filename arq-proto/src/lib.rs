@@ -52,8 +52,8 @@
 //! [`Connection::poll_event`], send what [`Connection::poll_transmit`] yields, and call
 //! [`Connection::handle_timeout`] at [`Connection::poll_timeout`].
 //!
-//! The wire format and every rule are in `docs/protocol.md`, whose requirement numbers (`ARQ-…`)
-//! the code cites.
+//! The wire format and all that a peer must know are in `docs/protocol.md`, whose requirement numbers (`ARQ-…`)
+//! the code cites. How a sender decides is documented in the modules.
 
 // One module allows it, with its reasons: the vector instructions of `fec::kernel`.
 #![deny(unsafe_code)]

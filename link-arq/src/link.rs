@@ -183,8 +183,20 @@ impl LinkUnicastArq {
         more
     }
 
+    /// zenoh has dropped the rest of a message that came in parts.
+    fn drop_rest(&self, priority: Priority) -> ZResult<()> {
+        for lane in lanes(priority)? {
+            self.in_parts.fetch_and(!(1 << lane.index()), Ordering::Relaxed);
+            self.connection.drop_rest(lane);
+        }
+        Ok(())
+    }
+
     async fn send(&self, batch: &[u8], priority: Option<Priority>) -> ZResult<()> {
         let priority = self.priority(priority);
+        if batch.is_empty() {
+            return self.drop_rest(priority);
+        }
         let [reliable, best_effort] = lanes(priority)?;
         let [lossy, sure] = self.by_lane(batch, priority);
         let _write = self.writes.begin();

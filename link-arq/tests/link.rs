@@ -73,6 +73,15 @@ fn sent(link: &LinkUnicast, priority: Priority) -> [u64; 2] {
     })
 }
 
+/// zenoh writes one where it drops the rest of a message in parts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_without_bytes_is_no_message_and_ends_no_link() {
+    let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "").await;
+    near.write_all(&[], Some(Priority::Data)).await.unwrap();
+    assert_eq!(near.write(&[], None).await.unwrap(), 0);
+    passes(&**near, &**far, Some(Priority::Data)).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_priority_both_ways_reliable_and_of_best_effort() {
     let (_server, _client, near, far) = linked("arq/127.0.0.1:0", "").await;

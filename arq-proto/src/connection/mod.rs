@@ -287,6 +287,12 @@ impl Connection {
         Ok(())
     }
 
+    /// The application has dropped the rest of what it has begun in `lane` by [`Self::send_part`]: the next message is a new
+    /// one.
+    pub fn drop_rest(&mut self, lane: LaneId) {
+        self.send_lanes[lane].drop_rest();
+    }
+
     /// Takes the next message of a lane. What arrived before the end of the connection can be taken
     /// after it, too.
     pub fn recv(&mut self, now: Instant, lane: LaneId) -> Option<Bytes> {

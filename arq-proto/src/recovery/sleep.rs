@@ -6,6 +6,15 @@
 //! on a loaded robot or a shared virtual machine. Acknowledgements wait in the socket meanwhile and nothing is sent.
 //! Taken for what the path does, that is a silence, a long round trip and a low rate. A timer that fires far too late
 //! gives such a sleep away.
+//!
+//! An acknowledgement may have waited in the socket during the sleep before it was read, and during earlier ones, as
+//! far back as the host was awake for less than 5 ms after each of them. So the round trip lies between the sample
+//! less that wait and the sample. The value in this interval that is closest to the smoothed round trip is taken. If
+//! that is the smoothed value itself, and the wait exceeds an eighth of it, the sample teaches nothing (ARQ-RTT-2).
+//!
+//! The timers of probes and of lost packets stand still during a sleep. The first sleep since an acknowledgement
+//! brought news also delays the probes by its length, one PTO at most: the peer may live on the same host
+//! (ARQ-PTO-8).
 
 use std::{
     collections::VecDeque,

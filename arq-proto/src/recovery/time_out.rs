@@ -1,6 +1,24 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
 //! When is silence long enough, and what follows from it? [`pto`] has the arithmetic.
+//!
+//! The probe time-out runs from the newest packet, so packets that leave meanwhile would put it off. The last packet
+//! of a flight that holds something of a message's first round therefore has a timer of its own, for 32 flights at
+//! most. It expires when a PTO has passed since that packet left, a round trip and the reordering window as well, and
+//! that window since an acknowledgement last brought news. Then each message that lacks something, and has packets of
+//! that flight in the air, is handled by what is known of it (ARQ-PTO-7):
+//!
+//! | message | its packets |
+//! |---|---|
+//! | one packet of 1,200 bytes at most, neither doubled nor repaired before | are lost, and repaired |
+//! | independent losses; nothing acknowledged, or more in flight than chance can lose | an ACK is lost: in doubt |
+//! | otherwise, with a part acknowledged | are lost, and repaired |
+//! | otherwise | are waited for: bursts make that an outage |
+//!
+//! A packet with several messages is lost as a whole if it is for one of them. These repairs stay within the window
+//! and do not count as probes. They do not back off, so they stop while a probe is unanswered.
+//!
+//! For the same reason the first two probes only ask where more is in flight than chance can lose (ARQ-PTO-6).
 
 use std::time::{Duration, Instant};
 

@@ -6,6 +6,14 @@
 //! loss then costs the interval between two messages instead of a round trip, and no packet more: redundant bundling
 //! for thin streams (Evensen, Petlund, Griwodz, Halvorsen, IEEE Communications Letters 12(4), 2008). Whether it pays
 //! is for [`policy`](crate::fec::policy) to say.
+//!
+//! Candidates are the last 16 messages of one chunk whose frame has at most 512 bytes, of which nothing is known yet,
+//! and that last left 0.5 ms ago or earlier: the packets of one tick would be lost together. A best-effort message is
+//! one only if it has a deadline, since without it nothing is repaired; none is of a lane in bulk. The packet is
+//! filled up to 1,200 bytes, so that a path that drops longer ones does not take the new message, and a message
+//! leaves four times in all at most. Where some sendings count as lost, no more are added until it is known what
+//! became of the others. Two that a time-out shows to be lost, or one in bursts, are reason enough to repair
+//! (ARQ-REP-9).
 
 use std::{collections::VecDeque, time::Instant};
 

@@ -171,6 +171,11 @@ impl SendLane {
         self.most = self.most.max(self.messages.len());
     }
 
+    /// What the last message has begun goes on no more.
+    pub(crate) fn drop_rest(&mut self) {
+        self.rest_follows = false;
+    }
+
     /// Notes that the application waits.
     pub(crate) fn refuse(&mut self, now: Instant) {
         self.refused_at.get_or_insert(now);

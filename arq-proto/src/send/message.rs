@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
 //! What is still unsent, in flight or lost of one message: one bit a symbol.
+//!
+//! The *deficit* of a message is the number of its chunks less the chunks and repair symbols acknowledged; *expected*
+//! are the symbols in flight or to be sent that may cover it. A repair adds the difference, and what [`Confidence`]
+//! says beyond. How many symbols the first round takes was decided when it was sent, so what is in flight of it
+//! counts neither as expected nor as missing while later acknowledgements will tell; only of the last symbol a
+//! time-out tells (ARQ-REP-1). Parity covers what is lost later: such a loss is not repaired again (ARQ-REP-5).
+//!
+//! Repair symbols leave in the order of their indices, each once; then lost chunks are sent again. One or two lost
+//! chunks are repaired by copies of them, which need no decoding (ARQ-REP-3). Where the peer takes no repair symbols,
+//! each chunk that is neither in flight nor acknowledged is sent again, once (ARQ-REP-4).
 
 mod recut;
 

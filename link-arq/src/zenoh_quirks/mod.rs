@@ -10,6 +10,7 @@
 //! | counts its lease from the last batch of the peer, and sends a keep-alive each quarter of it: an outage of three quarters ends an idle session | repeats the peer's keep-alive while the connection hears the peer ([`keep_alive`]) | one clock reading of a received batch | `LinkUnicastTrait` that tells when the peer was heard |
 //! | puts reliable messages and best effort into one batch, and opens a second link only where each has its own | parts the batch by kind ([`batch::by_kind`]) | the first byte; after best effort was seen in a priority, the headers of its messages | the reliability of a batch as an argument of `write` |
 //! | drops a message of several batches when one of them waits, and has sent the others for nothing | takes the rest of a message that has begun ([`batch::more_or_nothing`]) | the first byte; of a fragment, its header | the same argument, with `more` |
+//! | means to tell of a message in parts of which it drops the rest, and writes a batch of no bytes | writes nothing, and lets the next message begin anew | one comparison | the marker that it means to write |
 
 pub(crate) mod batch;
 pub(crate) mod given_up;

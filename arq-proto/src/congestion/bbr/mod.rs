@@ -16,6 +16,44 @@
 //! An application that pauses, as most do on zenoh, keeps its estimate: see
 //! [`path::MaxRate::raise_to`]. What it sends then may leave at once, as far as the path has shown to take
 //! it: see [`burst`].
+//!
+//! The rules with their numbers (ARQ-CC-6, ARQ-CC-8):
+//!
+//! - **Estimate.** A round lasts a round trip, 8 packets and 1 ms at least. Its rate counts delivered bytes and those
+//!   lost by the medium, over the longer of the sending and the acknowledging interval. The estimate is the maximum
+//!   of the last 16 rounds. While no probe follows a reduction, only delivered bytes count.
+//! - **Queue.** A round shows a queue if its least round trip exceeds 11/10 of the least one known + 1 ms + jitter.
+//!   Jitter is four times the mean direction change of the last sixteen or so round-trip samples: a queue that fills
+//!   and drains changes direction seldom.
+//! - **Loss of the medium.** The median of the last eight shares lost, each of a hundred packets of rounds without a
+//!   queue; 35 % at most. Rounds with a queue may only lower it.
+//! - **Reduction.** The rate falls to 85 % when a round with a queue loses at least 3 packets and 2 % + 2 standard
+//!   errors more than the medium, or when loss grows with the rate in two consecutive probes. No probe follows for 8
+//!   rounds, or 24 in the second case. The first spurious loss undoes a reduction that one round led to.
+//! - **Reductions that did not help.** After three in a row, each within 24 rounds of the one before, that left the
+//!   loss what it was, the loss is the medium's and the rate is restored; not above 30 % of loss, nor with a standing
+//!   queue.
+//! - **Start-up** sends at 2.77 times the estimate, plus the share lost (a quarter at most). It ends after three
+//!   rounds without a growth of 1/4 that the path decided or that lost more than 37 % + 2 standard errors; after one
+//!   such round whose round trips exceed four times the least one + 1 ms; after three bursts in a row that show a
+//!   queue; or with a queue and loss beyond 3 standard errors. Loss alone does not end it. What it learnt of loss is
+//!   forgotten after it.
+//! - **Cruising** lasts 6 to 10 rounds and 60 ms at least; then a probe at 5/4, and draining at 3/4 for 6 rounds at
+//!   most. A probe that gains 15 % is followed by the next after one round, unless a queue shows or a reduction is
+//!   recent.
+//! - **Least round trip.** Measured with half a product in flight for 100 ms or two round trips, when no sample
+//!   confirmed it for 5 s, or as [`longer`] says. That lowers no rate. After an excessive loss in a queue the old
+//!   value stands.
+//! - **Window.** Twice rate x least round trip. Beside a queue that is not ours, rate x (round trip + jitter) and
+//!   half a product more, but at most 3/2 of what the last round had in flight: more in flight helps only a longer
+//!   path.
+//! - **Least rate.** A packet per smoothed round trip, or per 20 ms if that is longer (RFC 8085 §3.1.2). The least
+//!   window is 4 packets, or what leaves in 1 ms.
+//! - **Pauses.** Rounds that the application limited raise the estimate and never lower it, unless 16 packets in a
+//!   row left faster. After 30 s without data it is halved, then every 10 s, and start-up begins anew. Without an
+//!   answer to probes the window is 4 packets and the estimate stays.
+//! - **Stalls of the host** are pauses (ARQ-CC-10): such rounds do not lower the rate unless they show a queue. Round
+//!   trips known exactly take precedence over those that are bounds.
 
 mod burst;
 mod longer;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
 use super::*;
-use crate::config::Config;
+use crate::{config::Config, units::Rate};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -61,7 +61,7 @@ fn who_hears_of_room_in_silence_finds_it() {
     let id = LaneId::new(4, Reliability::Reliable).unwrap();
     let mut lane = SendLane::new(id, QueueLimits::new(&Config::default()), None);
     let outlet = || Outlet {
-        rate: crate::units::Rate::from_bits_per_second(1_000_000),
+        rate: Rate::from_bits_per_second(1_000_000),
         silence: 3_000 * MS,
         queued_bytes: 0,
     };
@@ -75,4 +75,23 @@ fn who_hears_of_room_in_silence_finds_it() {
     lane.on_told();
     assert!(!lane.is_blocked(), "it hears of it once");
     assert!(lane.has_room(told, outlet), "and is let in when it comes");
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+fn what_follows_a_dropped_rest_begins_anew() {
+    let t0 = Instant::now();
+    let id = LaneId::new(4, Reliability::Reliable).unwrap();
+    let mut lane = SendLane::new(id, QueueLimits::new(&Config::default()), None);
+    let outlet = || Outlet {
+        rate: Rate::from_bits_per_second(100_000_000),
+        silence: Duration::ZERO,
+        queued_bytes: 0,
+    };
+    for _ in 0..20 {
+        lane.push(t0, vec![1; 65_000].into(), true);
+    }
+    assert!(lane.has_room(t0, outlet), "the rest, of a megabyte and more");
+    lane.drop_rest();
+    assert!(!lane.has_room(t0, outlet));
 }

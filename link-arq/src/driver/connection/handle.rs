@@ -85,6 +85,11 @@ impl ArqConnection {
         self.0.poll_send(cx, lane, message, more)
     }
 
+    /// See [`arq_proto::Connection::drop_rest`].
+    pub(crate) fn drop_rest(&self, lane: LaneId) {
+        self.0.state.lock().core.drop_rest(lane);
+    }
+
     /// Waits for the next whole message of `lane`. When the future is dropped before it is ready,
     /// no message is lost.
     ///
