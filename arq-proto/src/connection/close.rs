@@ -11,7 +11,6 @@ use super::{Connection, State};
 use crate::{
     error::{ConnectionError, Violation},
     event::Event,
-    send::lane::SendLane,
     timer::TimerKind,
     wire::frame::MAX_REASON_BYTES,
 };
@@ -72,9 +71,7 @@ impl Connection {
     }
 
     pub(super) fn finish_if_flushed(&mut self, now: Instant) {
-        if matches!(self.state, State::Flushing { .. })
-            && self.send_lanes.iter().all(SendLane::is_empty)
-        {
+        if matches!(self.state, State::Flushing { .. }) && self.outgoing.is_empty() {
             self.tell(now, "finished", ConnectionError::LocallyClosed);
         }
     }
@@ -131,9 +128,7 @@ impl Connection {
 
     fn stop(&mut self, error: ConnectionError) {
         self.timers.stop_all();
-        for lane in &mut self.send_lanes {
-            lane.clear();
-        }
+        self.outgoing.clear();
         let readable = self.incoming.end_hold(self.now);
         self.events.extend(readable.iter().map(Event::Readable));
         self.recovery.forget_all();

@@ -9,6 +9,7 @@ mod close;
 mod handshake;
 mod incoming;
 mod other_port;
+mod outgoing;
 mod path;
 mod probing;
 mod receive;
@@ -35,19 +36,12 @@ use crate::{
     config::{Config, MAX_MTU},
     error::{ConnectionError, SendError},
     event::Event,
-    flow::SendCredit,
     path_mtu::PathMtu,
-    per_lane::PerLane,
     recovery::{left_out::LeftOut, sleep, Outcome, Recovery},
-    send::{
-        bundle::Riders,
-        lane::SendLane,
-        queue::{Outlet, QueueLimits},
-        scheduler::Scheduler,
-    },
+    send::queue::Outlet,
     stats::Stats,
     timer::{TimerKind, Timers},
-    units::{ConnectionId, LaneId, LaneSet, Reliability},
+    units::{ConnectionId, LaneId, Reliability},
     wire::{params::Params, BASE_MTU, MAX_MESSAGE_BYTES},
 };
 use close::Closing;
@@ -55,6 +49,7 @@ pub(crate) use handshake::Accepted;
 use handshake::{CookieEcho, Hello};
 use incoming::Incoming;
 use other_port::OtherPort;
+use outgoing::Outgoing;
 use path::{Doubts, Left, PathProbe};
 pub use receive::Datagram;
 pub use transmit::{Transmit, ONE_CHUNK_OVERHEAD_BYTES};
@@ -109,25 +104,14 @@ pub struct Connection {
     chunk_tuner: ChunkTuner,
     /// Whether packets leave several at a time.
     batches: Batches,
-    /// Something of a message's first round left since the end of the last flight.
-    first_round_open: bool,
-    /// A message was longer than a packet: longer packets would be of use.
-    has_long_messages: bool,
     /// A small packet shall show whether only large ones vanish.
     small_packet_due: bool,
     peer_app_params: Bytes,
-    peer_takes_repair: bool,
 
     recovery: Recovery,
     acks: AckManager,
 
-    send_lanes: PerLane<SendLane>,
-    /// Lanes that may have a chunk to send.
-    pending_lanes: LaneSet,
-    scheduler: Scheduler,
-    riders: Riders,
-    send_credit: SendCredit,
-
+    outgoing: Outgoing,
     incoming: Incoming,
 
     timers: Timers,
@@ -151,8 +135,6 @@ pub struct Connection {
     events: VecDeque<Event>,
     close_reason: Option<ConnectionError>,
     outcome: Outcome,
-    /// Where repair symbols are computed.
-    scratch: Vec<u8>,
     counters: Stats,
     rng: ChaCha8Rng,
 }
@@ -160,22 +142,18 @@ pub struct Connection {
 impl Connection {
     fn new(now: Instant, origin: Origin, state: State) -> Self {
         let Origin { config, remote, local_cid, seed } = origin;
-        let limits = QueueLimits::new(&config);
         let mut rng = ChaCha8Rng::from_seed(seed);
         let path_mtu = PathMtu::new(config.usual_mtu());
         let left_out = LeftOut::new(&mut rng);
-        let send_credit = SendCredit::new(config.connection_window_bytes.into());
         let dialled = matches!(state, State::Hello(_));
         Self {
             recovery: Recovery::new(&config, path_mtu.size(), left_out, now),
             acks: AckManager::new(config.max_ack_delay, now),
-            send_lanes: PerLane::new(|id| SendLane::new(id, limits, repair_time(&config, id))),
+            outgoing: Outgoing::new(&config),
             incoming: Incoming::new(&config, now),
             path_mtu,
             chunk_tuner: ChunkTuner::default(),
             batches: Batches::default(),
-            first_round_open: false,
-            has_long_messages: false,
             small_packet_due: false,
             config,
             state,
@@ -191,11 +169,6 @@ impl Connection {
             local_cid,
             remote_cid: ConnectionId(0),
             peer_app_params: Bytes::new(),
-            peer_takes_repair: false,
-            pending_lanes: LaneSet::default(),
-            scheduler: Scheduler::default(),
-            riders: Riders::default(),
-            send_credit,
             timers: Timers::default(),
             epoch: now,
             time_due_at: now,
@@ -212,7 +185,6 @@ impl Connection {
             events: VecDeque::new(),
             close_reason: None,
             outcome: Outcome::default(),
-            scratch: Vec::new(),
             counters: Stats::default(),
             rng,
         }
@@ -234,12 +206,10 @@ impl Connection {
 
     fn apply_params(&mut self, params: Params) {
         self.path_mtu.limit(params.max_datagram_bytes, params.recut);
-        self.send_credit.raise(params.connection_window_bytes);
-        for lane in &mut self.send_lanes {
-            lane.set_credit(params.lane_window_bytes);
-        }
+        self.outgoing.credit.raise(params.connection_window_bytes);
+        self.outgoing.set_lane_credit(params.lane_window_bytes);
         self.incoming.set_hold(params.hold);
-        self.peer_takes_repair = params.repair;
+        self.outgoing.peer_takes_repair = params.repair;
         self.peer_app_params = params.app;
     }
 
@@ -277,12 +247,11 @@ impl Connection {
         if message.len() > MAX_MESSAGE_BYTES {
             return Err(SendError::TooLarge { len: message.len(), max: MAX_MESSAGE_BYTES });
         }
-        if !self.send_lanes[lane].has_room(now, || self.outlet(now)) {
-            self.send_lanes[lane].refuse(now);
+        if !self.outgoing.lanes[lane].has_room(now, || self.outlet(now)) {
+            self.outgoing.lanes[lane].refuse(now);
             return Err(SendError::Blocked);
         }
-        self.send_lanes[lane].push(now, message, more);
-        self.pending_lanes.insert(lane);
+        self.outgoing.push(now, lane, message, more);
         self.counters.lanes[lane.index()].messages_sent += 1;
         Ok(())
     }
@@ -290,7 +259,7 @@ impl Connection {
     /// The application has dropped the rest of what it has begun in `lane` by [`Self::send_part`]: the next message is a new
     /// one.
     pub fn drop_rest(&mut self, lane: LaneId) {
-        self.send_lanes[lane].drop_rest();
+        self.outgoing.lanes[lane].drop_rest();
     }
 
     /// Takes the next message of a lane. What arrived before the end of the connection can be taken
@@ -383,7 +352,7 @@ impl Connection {
     /// Bytes of messages that were sent and have not all arrived, as far as it is known.
     #[must_use]
     pub fn send_buffer_bytes(&self) -> u64 {
-        self.send_lanes.iter().map(|lane| lane.buffered_bytes() as u64).sum()
+        self.outgoing.buffered_bytes()
     }
 
     /// How the connection stands.
@@ -392,16 +361,8 @@ impl Connection {
         let mut stats = self.counters.clone();
         self.recovery.fill(&mut stats);
         stats.reverse_loss = self.acks.loss.upper();
-        stats.queued_bytes = self.queued_bytes() as u64;
-        stats.send_buffer_bytes = self.send_buffer_bytes();
-        stats.queue_age = self
-            .send_lanes
-            .iter()
-            .map(|lane| lane.oldest_unsent_age(self.now))
-            .max()
-            .unwrap_or_default();
+        self.outgoing.fill(self.now, &mut stats);
         self.incoming.fill(&mut stats);
-        stats.messages_expired = self.send_lanes.iter().map(SendLane::expired).sum();
         self.path_mtu.fill(&mut stats);
         // A chunk is shorter than a datagram.
         stats.chunk_bytes = self.chunk_limits().new as u16;
@@ -437,25 +398,19 @@ impl Connection {
     }
 
     fn announce_writable(&mut self, now: Instant) {
-        for id in LaneId::all() {
-            let lane = &self.send_lanes[id];
-            if lane.is_blocked() && lane.has_room(now, || self.outlet(now)) {
-                self.send_lanes[id].on_told();
-                self.events.push_back(Event::Writable(id));
-            }
+        if !self.outgoing.is_blocked() {
+            return;
         }
-    }
-
-    /// Bytes that have not left for the first time.
-    fn queued_bytes(&self) -> usize {
-        self.send_lanes.iter().map(SendLane::unsent_bytes).sum()
+        let outlet = self.outlet(now);
+        let writable = self.outgoing.writable(now, || outlet);
+        self.events.extend(writable.iter().map(Event::Writable));
     }
 
     fn outlet(&self, now: Instant) -> Outlet {
         Outlet {
             rate: self.recovery.carried_rate(),
             silence: self.recovery.silence(now),
-            queued_bytes: self.queued_bytes(),
+            queued_bytes: self.outgoing.queued_bytes(),
         }
     }
 }
@@ -468,12 +423,4 @@ fn takes_repair(config: &Config) -> bool {
 /// Whether messages of a lane are given up at the deadline of which the peer was told.
 fn has_deadline(config: &Config, id: LaneId) -> bool {
     config.deadline.is_some() && id.reliability() == Reliability::BestEffort
-}
-
-/// How long messages of a lane are repaired, if it is best effort.
-fn repair_time(config: &Config, id: LaneId) -> Option<Duration> {
-    match id.reliability() {
-        Reliability::Reliable => None,
-        Reliability::BestEffort => config.deadline,
-    }
 }

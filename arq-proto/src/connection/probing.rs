@@ -59,7 +59,7 @@ impl Connection {
         }
         // The handshake had packets as long as a probe: where its round trip was long, a probe may take the line for a
         // second.
-        if self.recovery.rtt.min() > MOST_FOR_A_PROBE && !self.has_long_messages {
+        if self.recovery.rtt.min() > MOST_FOR_A_PROBE && !self.outgoing.has_long_messages {
             return None;
         }
         let busy = self.recovery.in_flight_bytes() > 0;

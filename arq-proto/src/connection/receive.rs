@@ -211,8 +211,8 @@ impl Connection {
                 self.path_mtu.on_ack(now, &ack);
             }
             Frame::Close { reason } => self.on_close(now, reason),
-            Frame::MaxData { bytes } => self.send_credit.raise(bytes),
-            Frame::MaxLaneData { lane, bytes } => self.send_lanes[lane].set_credit(bytes),
+            Frame::MaxData { bytes } => self.outgoing.credit.raise(bytes),
+            Frame::MaxLaneData { lane, bytes } => self.outgoing.lanes[lane].set_credit(bytes),
             Frame::PathChallenge(token) => self.on_path_challenge(now, from, token),
             Frame::PathResponse(token) => self.on_path_response(now, from, token),
             Frame::Forget { lane, below } => {

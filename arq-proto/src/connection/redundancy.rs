@@ -6,6 +6,7 @@
 use std::time::Instant;
 
 use super::{
+    outgoing::Outgoing,
     transmit::{timestamp_of, Draft},
     Connection,
 };
@@ -32,10 +33,10 @@ impl Connection {
     ) -> ChunkLimits {
         let limits = self.chunk_limits();
         let auto = self.config.fec == FecConfig::Auto && self.config.chunk_bytes.is_none();
-        if !auto || !self.peer_takes_repair {
+        if !auto || !self.outgoing.peer_takes_repair {
             return limits;
         }
-        let lane = &self.send_lanes[id];
+        let lane = &self.outgoing.lanes[id];
         let Some((seq, bytes)) = lane.begins_next(from, credit) else { return limits };
         let (_, bulk) = lane.backlog();
         if self.is_dear(bulk) {
@@ -49,8 +50,10 @@ impl Connection {
 
     /// Repair symbols to follow the chunk that is being sent, ahead of any loss.
     pub(super) fn parity(&self, id: LaneId, next: SymbolRef) -> usize {
-        let lane = &self.send_lanes[id];
-        let Some(shape) = lane.first_round_ends(next, self.peer_takes_repair) else { return 0 };
+        let lane = &self.outgoing.lanes[id];
+        let Some(shape) = lane.first_round_ends(next, self.outgoing.peer_takes_repair) else {
+            return 0;
+        };
         let (behind, bulk) = lane.backlog();
         let stakes = || self.recovery.stakes(self.path_mtu.size().into(), behind);
         match self.config.fec {
@@ -71,35 +74,36 @@ impl Connection {
 
     /// A message left for the first time: remembers it if it may ride along.
     pub(super) fn remember_rider(&mut self, now: Instant, id: LaneId, at: SymbolRef) {
-        if self.send_lanes[id].unanswered_sendings(at.seq).is_some() {
-            self.riders.on_sent(now, id, at);
+        if self.outgoing.lanes[id].unanswered_sendings(at.seq).is_some() {
+            self.outgoing.riders.on_sent(now, id, at);
         }
     }
 
     /// Small messages of which nothing is heard yet ride along in the last packet of a flight.
     pub(super) fn offer_riders(&mut self, now: Instant, out: &mut Vec<u8>, draft: &mut Draft) {
-        let auto = self.config.fec == FecConfig::Auto && self.peer_takes_repair;
-        if !auto || self.riders.is_empty() {
+        let auto = self.config.fec == FecConfig::Auto && self.outgoing.peer_takes_repair;
+        if !auto || self.outgoing.riders.is_empty() {
             return;
         }
         let channel = self.recovery.channel();
-        if !policy::may_bundle(channel) || !self.find_waiting_lanes().is_empty() {
+        if !policy::may_bundle(channel) || !self.outgoing.find_waiting().is_empty() {
             return;
         }
         // Small packets stay small: what drops long ones must not take the new message.
         draft.end = draft.end.min(draft.start + usize::from(BASE_MTU) - TAG_BYTES);
-        let Self { riders, send_lanes, recovery, scratch, counters, config, epoch, .. } = self;
+        let Self { outgoing, recovery, counters, config, epoch, .. } = self;
+        let Outgoing { riders, lanes, scratch, .. } = outgoing;
         let sendings = |lanes: &PerLane<SendLane>, rider: &Rider| {
             lanes[rider.lane].unanswered_sendings(rider.at.seq)
         };
-        riders.retain(|rider| sendings(send_lanes, rider).is_some());
+        riders.retain(|rider| sendings(lanes, rider).is_some());
         for rider in riders.iter_mut() {
             let SymbolRef { seq, cut, symbol, frame_len } = rider.at;
-            let Some(sendings) = sendings(send_lanes, rider) else { continue };
+            let Some(sendings) = sendings(lanes, rider) else { continue };
             let [age, apart] =
                 [rider.sent_at, rider.left_at].map(|at| now.saturating_duration_since(at));
             let pays = policy::bundles(channel, recovery.stakes(frame_len, 0), sendings, age);
-            let lane = &mut send_lanes[rider.lane];
+            let lane = &mut lanes[rider.lane];
             let timestamp = timestamp_of(config, *epoch, rider.lane, lane, seq);
             let fits = draft.len_with(frame_len, timestamp) <= draft.room(out);
             if apart >= policy::MIN_BUNDLING_INTERVAL && pays && fits {

@@ -4,14 +4,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::{settle::judge_silence, Connection, State};
+use super::{Connection, State};
 use crate::{
-    error::ConnectionError,
-    event::Event,
-    recovery::{confidence::Confidence, sleep},
-    send::lane::SendLane,
-    sent::Content,
-    timer::TimerKind,
+    error::ConnectionError, event::Event, recovery::sleep, sent::Content, timer::TimerKind,
 };
 
 /// The longest *keep_alive* between two processes of one machine.
@@ -48,31 +43,24 @@ impl Connection {
         let reverse = self.acks.loss.upper();
         if self.recovery.probe_is_due(now, reverse) {
             self.counters.ptos += 1;
-            let enough = self.has_enough_in_flight();
+            let enough = self.outgoing.has_enough_in_flight(self.confidence());
             self.recovery.on_pto(now, reverse, enough, &mut self.outcome);
             let time_outs = self.recovery.time_outs();
             self.small_packet_due = self.path_mtu.wants_small_packet(time_outs);
             self.consider_other_port(now);
         } else {
             let independent = !self.recovery.channel().is_bursty();
-            let chance = independent.then(|| Confidence::new(self.recovery.loss.upper()));
-            let lanes = &self.send_lanes;
-            let judge = |content: &Content| judge_silence(lanes, content, chance);
+            let chance = independent.then(|| self.confidence());
+            let outgoing = &self.outgoing;
+            let judge = |content: &Content| outgoing.judge_silence(content, chance);
             self.recovery.on_tail_time_out(now, judge, &mut self.outcome);
         }
         self.settle(now);
     }
 
-    /// When the first best-effort message is to be given up.
-    pub(super) fn expiry(&self) -> Option<Instant> {
-        self.send_lanes.iter().filter_map(SendLane::expiry).min()
-    }
-
     /// Gives up best-effort messages whose time is over.
     pub(super) fn expire(&mut self, now: Instant) {
-        for lane in &mut self.send_lanes {
-            lane.expire(now);
-        }
+        self.outgoing.expire(now);
         self.announce_writable(now);
         self.finish_if_flushed(now);
     }
@@ -128,7 +116,7 @@ impl Connection {
         if watched.is_none() || !self.timers.is_set(TimerKind::Watch) {
             self.timers.set(TimerKind::Watch, watched);
         }
-        self.timers.set(TimerKind::Expiry, self.expiry());
+        self.timers.set(TimerKind::Expiry, self.outgoing.expiry());
         self.timers.set(TimerKind::Hold, self.incoming.hold_deadline());
         self.timers.set(TimerKind::Idle, Some(self.idle_deadline()));
         let keep_alive = self.keep_alive_deadline().map(|at| at.max(now));

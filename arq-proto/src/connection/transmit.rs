@@ -17,7 +17,7 @@ use crate::{
     error::ConnectionError,
     recovery::Departure,
     send::{
-        lane::{Readiness, SendLane, SymbolRef},
+        lane::{SendLane, SymbolRef},
         message::{Sent, Symbol},
     },
     sent::{Content, Contents},
@@ -146,7 +146,7 @@ impl Connection {
     ) -> Option<Transmit> {
         let now = self.advance(now);
         // A host that slept sends before it looks at its timers.
-        if self.expiry().is_some_and(|at| at <= now) {
+        if self.outgoing.expiry().is_some_and(|at| at <= now) {
             self.expire(now);
         }
         let start = out.len();
@@ -263,7 +263,7 @@ impl Connection {
     /// Whether window and pacer let chunks leave now. Sets the pacing timer.
     fn may_send_chunks(&mut self, now: Instant) -> bool {
         self.timers.set(TimerKind::Pacing, None);
-        if self.find_waiting_lanes().is_empty() {
+        if self.outgoing.find_waiting().is_empty() {
             self.recovery.rest();
             return false;
         }
@@ -318,11 +318,11 @@ impl Connection {
         // Where to go on in each lane, and the lanes whose rest is for the next packet.
         let (mut from, mut done) = ([0; LaneId::COUNT], LaneSet::default());
         loop {
-            let waiting = self.find_waiting_lanes() - done;
-            let Some(id) = self.scheduler.pick(waiting) else { return };
-            let (credit, start) = (self.send_credit.available(), from[id.index()]);
+            let waiting = self.outgoing.find_waiting() - done;
+            let Some(id) = self.outgoing.scheduler.pick(waiting) else { return };
+            let (credit, start) = (self.outgoing.credit.available(), from[id.index()]);
             let limits = self.chunk_limits_of_next(id, start, credit);
-            let lane = &mut self.send_lanes[id];
+            let lane = &mut self.outgoing.lanes[id];
             let Some(next) = lane.next_symbol(start, limits, credit) else {
                 done.insert(id);
                 continue;
@@ -340,21 +340,21 @@ impl Connection {
                 return;
             }
             draft.put_timestamp(out, timestamp);
-            draft.put(out, &lane.frame(next, &mut self.scratch), Some(content));
+            draft.put(out, &lane.frame(next, &mut self.outgoing.scratch), Some(content));
             let parity = self.parity(id, next);
-            let (sent, cost) = self.send_lanes[id].on_sent(next, parity);
-            self.send_credit.spend(cost);
-            self.first_round_open |= sent.is_of_first_round();
+            let (sent, cost) = self.outgoing.lanes[id].on_sent(next, parity);
+            self.outgoing.credit.spend(cost);
+            self.outgoing.first_round_open |= sent.is_of_first_round();
             match sent {
                 Sent::New(bytes) => {
-                    self.has_long_messages |= matches!(symbol, Symbol::Source(1..));
+                    self.outgoing.has_long_messages |= matches!(symbol, Symbol::Source(1..));
                     self.chunk_tuner.on_chunk(symbol, bytes);
                     self.remember_rider(now, id, next);
                 }
                 Sent::Again => self.counters.chunks_retransmitted += 1,
                 Sent::Parity | Sent::Repair => self.counters.repair_symbols_sent += 1,
             }
-            self.scheduler.on_sent(id, waiting, self.pending_lanes);
+            self.outgoing.scheduler.on_sent(id, waiting, self.outgoing.pending);
         }
     }
 
@@ -373,9 +373,7 @@ impl Connection {
     }
 
     fn has_control(&self) -> bool {
-        self.ping_due
-            || self.has_credit_to_grant()
-            || self.send_lanes.iter().any(|lane| lane.has_urgent_forget())
+        self.ping_due || self.has_credit_to_grant() || self.outgoing.has_urgent_forget()
     }
 
     /// Whether reading has made room that the peer should hear of: then something is to be transmitted.
@@ -399,7 +397,7 @@ impl Connection {
                 }
             }
             if has_room(draft, out) {
-                if let Some(below) = self.send_lanes[lane].take_forget() {
+                if let Some(below) = self.outgoing.lanes[lane].take_forget() {
                     draft.put(out, &Frame::Forget { lane, below }, Some(Content::Forget(lane)));
                 }
             }
@@ -420,7 +418,7 @@ impl Connection {
     pub(super) fn finish_packet(&mut self, now: Instant, out: &mut Vec<u8>, draft: Draft) -> usize {
         let bytes = out.len() + TAG_BYTES - draft.start;
         let is_probe = self.recovery.probe_due;
-        let app_limited = self.find_waiting_lanes().is_empty();
+        let app_limited = self.outgoing.find_waiting().is_empty();
         let number = self.recovery.next_number();
         let Draft { start, in_flight, burst, contents, .. } = draft;
         // A datagram is at most 64 KiB.
@@ -432,7 +430,7 @@ impl Connection {
             DataHeader::set_ack_now(&mut out[start..]);
             // What waits for the window leaves as soon as something is heard. Flights of repairs alone have no
             // timer: each would start the next, and put the probe off for ever.
-            if app_limited && std::mem::take(&mut self.first_round_open) {
+            if app_limited && std::mem::take(&mut self.outgoing.first_round_open) {
                 self.recovery.on_tail(now, number);
             }
         }
@@ -453,28 +451,5 @@ impl Connection {
         self.offer_ack(now, out, &draft);
         self.finish_packet(now, out, draft);
         Some(self.single(start, out.len()))
-    }
-
-    /// Whether a reliable message has begun that the peer does not have yet.
-    fn awaits_delivery(&self) -> bool {
-        self.send_lanes.iter().any(|lane| lane.awaits_delivery())
-    }
-
-    /// The lanes that have a chunk which credit allows. Lanes without any are no longer looked at.
-    pub(super) fn find_waiting_lanes(&mut self) -> LaneSet {
-        let mut credit = self.send_credit.available();
-        let mut waiting = LaneSet::default();
-        for lane in self.pending_lanes.iter() {
-            match self.send_lanes[lane].readiness(credit) {
-                Readiness::Ready => waiting.insert(lane),
-                Readiness::NoCredit => {}
-                // What the peer grants next is for this lane: shorter messages of less urgent ones would take it all.
-                // Unless nothing is under way that it could be granted for.
-                Readiness::NoConnectionCredit if self.awaits_delivery() => credit = 0,
-                Readiness::NoConnectionCredit => {}
-                Readiness::Nothing => self.pending_lanes.remove(lane),
-            }
-        }
-        waiting
     }
 }

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! What goes out: lanes, which of them have something to send, and how much the peer takes.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use crate::{
+    config::Config,
+    flow::SendCredit,
+    per_lane::PerLane,
+    recovery::{confidence::Confidence, time_out::PACKETS_PER_TIME_OUT},
+    send::{
+        bundle::Riders,
+        lane::{Readiness, SendLane},
+        message::Silence,
+        queue::{Outlet, QueueLimits},
+        scheduler::Scheduler,
+    },
+    sent::Content,
+    stats::Stats,
+    units::{LaneId, LaneSet, Reliability},
+};
+
+/// The sending half of a connection.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) lanes: PerLane<SendLane>,
+    /// Lanes that may have a chunk to send.
+    pub(super) pending: LaneSet,
+    pub(super) scheduler: Scheduler,
+    pub(super) riders: Riders,
+    pub(super) credit: SendCredit,
+    /// The peer takes repair symbols.
+    pub(super) peer_takes_repair: bool,
+    /// Something of a message's first round left since the end of the last flight.
+    pub(super) first_round_open: bool,
+    /// A message was longer than a packet: longer packets would be of use.
+    pub(super) has_long_messages: bool,
+    /// Where repair symbols are computed.
+    pub(super) scratch: Vec<u8>,
+}
+
+impl Outgoing {
+    pub(super) fn new(config: &Config) -> Self {
+        let limits = QueueLimits::new(config);
+        Self {
+            lanes: PerLane::new(|id| SendLane::new(id, limits, repair_time(config, id))),
+            pending: LaneSet::default(),
+            scheduler: Scheduler::default(),
+            riders: Riders::default(),
+            credit: SendCredit::new(config.connection_window_bytes.into()),
+            peer_takes_repair: false,
+            first_round_open: false,
+            has_long_messages: false,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The peer grants each lane so much since the start.
+    pub(super) fn set_lane_credit(&mut self, bytes: u64) {
+        for lane in &mut self.lanes {
+            lane.set_credit(bytes);
+        }
+    }
+
+    /// Takes a message, for which there is room. `more`: the next one of the lane is a part of it.
+    pub(super) fn push(&mut self, now: Instant, lane: LaneId, message: Bytes, more: bool) {
+        self.lanes[lane].push(now, message, more);
+        self.pending.insert(lane);
+    }
+
+    /// Whether an application waits for room in a lane.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.lanes.iter().any(SendLane::is_blocked)
+    }
+
+    /// Lanes whose application waits for room, and now finds some.
+    pub(super) fn writable(&mut self, now: Instant, outlet: impl Fn() -> Outlet) -> LaneSet {
+        let mut writable = LaneSet::default();
+        for id in LaneId::all() {
+            let lane = &mut self.lanes[id];
+            if lane.is_blocked() && lane.has_room(now, &outlet) {
+                lane.on_told();
+                writable.insert(id);
+            }
+        }
+        writable
+    }
+
+    /// Bytes of messages that have not all arrived, as far as it is known.
+    pub(super) fn buffered_bytes(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.buffered_bytes() as u64).sum()
+    }
+
+    /// Bytes that have not left for the first time.
+    pub(super) fn queued_bytes(&self) -> usize {
+        self.lanes.iter().map(SendLane::unsent_bytes).sum()
+    }
+
+    /// Whether everything has arrived or was given up.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lanes.iter().all(SendLane::is_empty)
+    }
+
+    /// Forgets all messages.
+    pub(super) fn clear(&mut self) {
+        for lane in &mut self.lanes {
+            lane.clear();
+        }
+    }
+
+    /// When the first best-effort message is to be given up.
+    pub(super) fn expiry(&self) -> Option<Instant> {
+        self.lanes.iter().filter_map(SendLane::expiry).min()
+    }
+
+    /// Gives up best-effort messages whose time is over.
+    pub(super) fn expire(&mut self, now: Instant) {
+        for lane in &mut self.lanes {
+            lane.expire(now);
+        }
+    }
+
+    /// Whether the peer should hear soon of messages that it need not wait for.
+    pub(super) fn has_urgent_forget(&self) -> bool {
+        self.lanes.iter().any(SendLane::has_urgent_forget)
+    }
+
+    /// Whether a reliable message has begun that the peer does not have yet.
+    fn awaits_delivery(&self) -> bool {
+        self.lanes.iter().any(SendLane::awaits_delivery)
+    }
+
+    /// The lanes that have a chunk which credit allows. Lanes without any are no longer looked at.
+    pub(super) fn find_waiting(&mut self) -> LaneSet {
+        let mut credit = self.credit.available();
+        let mut waiting = LaneSet::default();
+        for lane in self.pending.iter() {
+            match self.lanes[lane].readiness(credit) {
+                Readiness::Ready => waiting.insert(lane),
+                Readiness::NoCredit => {}
+                // What the peer grants next is for this lane: shorter messages of less urgent ones would take it all.
+                // Unless nothing is under way that it could be granted for.
+                Readiness::NoConnectionCredit if self.awaits_delivery() => credit = 0,
+                Readiness::NoConnectionCredit => {}
+                Readiness::Nothing => self.pending.remove(lane),
+            }
+        }
+        waiting
+    }
+
+    /// Repairs these lanes as surely as `confidence` says.
+    pub(super) fn repair(&mut self, damaged: LaneSet, confidence: Confidence) {
+        for lane in damaged.iter() {
+            if self.lanes[lane].repair(confidence, self.peer_takes_repair) {
+                self.pending.insert(lane);
+            }
+        }
+    }
+
+    /// The acknowledgements of these are lost: none of their messages is as sure to be completed as it seemed.
+    pub(super) fn doubt(
+        &mut self,
+        contents: impl IntoIterator<Item = Content>,
+        confidence: Confidence,
+    ) {
+        if !self.peer_takes_repair {
+            return;
+        }
+        let mut left = PACKETS_PER_TIME_OUT;
+        let mut doubted = None;
+        for content in contents {
+            let Content::Symbol { lane, seq, .. } = content else { continue };
+            // The symbols of a message lie side by side.
+            if doubted.replace((lane, seq)) == Some((lane, seq)) {
+                continue;
+            }
+            let symbols = self.lanes[lane].doubt(seq, confidence, left);
+            if symbols > 0 {
+                self.pending.insert(lane);
+                left -= symbols;
+            }
+        }
+    }
+
+    /// Whether silence means that an acknowledgement was lost, rather than what it would have acknowledged.
+    pub(super) fn has_enough_in_flight(&self, confidence: Confidence) -> bool {
+        let enough = self.lanes.iter().filter_map(|lane| lane.has_enough_in_flight(confidence));
+        enough.reduce(|all, enough| all && enough).unwrap_or(false)
+    }
+
+    /// What silence about the packet with this content is.
+    pub(super) fn judge_silence(&self, content: &Content, chance: Option<Confidence>) -> Silence {
+        match *content {
+            Content::Symbol { lane, seq, .. } => self.lanes[lane].judge_silence(seq, chance),
+            Content::MaxData | Content::MaxLaneData(_) | Content::Forget(_) | Content::Close => {
+                Silence::Expected
+            }
+        }
+    }
+
+    pub(super) fn fill(&self, now: Instant, stats: &mut Stats) {
+        stats.queued_bytes = self.queued_bytes() as u64;
+        stats.send_buffer_bytes = self.buffered_bytes();
+        let ages = self.lanes.iter().map(|lane| lane.oldest_unsent_age(now));
+        stats.queue_age = ages.max().unwrap_or_default();
+        stats.messages_expired = self.lanes.iter().map(SendLane::expired).sum();
+    }
+}
+
+/// How long messages of a lane are repaired, if it is best effort.
+fn repair_time(config: &Config, id: LaneId) -> Option<Duration> {
+    match id.reliability() {
+        Reliability::Reliable => None,
+        Reliability::BestEffort => config.deadline,
+    }
+}
