@@ -167,7 +167,7 @@ impl Connection {
         let Origin { config, remote, local_cid, seed } = origin;
         let limits = QueueLimits::new(&config);
         let mut rng = ChaCha8Rng::from_seed(seed);
-        let path_mtu = PathMtu::new(config.usual_mtu());
+        let path_mtu = PathMtu::new(config.usual_mtu(remote));
         let left_out = LeftOut::new(&mut rng);
         let send_credit = SendCredit::new(config.connection_window_bytes.into());
         let dialled = matches!(state, State::Hello(_));
@@ -361,7 +361,7 @@ impl Connection {
         &self.peer_app_params
     }
 
-    /// The longest datagram that is sent now, but for probes, in bytes of UDP payload.
+    /// The longest datagram that may be sent now, but for probes, in bytes of UDP payload.
     #[must_use]
     pub fn path_mtu(&self) -> u16 {
         self.path_mtu.size()
