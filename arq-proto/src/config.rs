@@ -5,12 +5,16 @@
 //! [`ConfigBuilder`] holds plain values, [`ConfigBuilder::build`] checks them all: an invalid
 //! [`Config`] cannot exist.
 
-use std::{ops::Deref, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    ops::Deref,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use thiserror::Error;
 
-use crate::wire::{params::MAX_APP_PARAMS_BYTES, BASE_MTU, MIN_CHUNK_BYTES};
+use crate::wire::{params::MAX_APP_PARAMS_BYTES, MIN_CHUNK_BYTES};
 
 /// The smallest datagram that the link works with: the smallest chunk and every header.
 pub const MIN_MTU: u16 = 576;
@@ -19,6 +23,10 @@ pub const MAX_MTU: u16 = 65_507;
 /// The largest within a machine over IPv6, whose header is 20 bytes longer: a loopback device's packets
 /// have at most 65,535 bytes.
 pub const MAX_MTU_IPV6: u16 = MAX_MTU - 20;
+/// UDP payload of a packet of 1,500 bytes, over IPv4 and over IPv6.
+pub const ETHERNET_MTU: u16 = 1_472;
+/// See [`ETHERNET_MTU`].
+pub const ETHERNET_MTU_IPV6: u16 = ETHERNET_MTU - 20;
 
 /// The smallest receive credit: three quarters of it cover the longest message with its overhead, so that no message
 /// waits for credit that is not announced (ARQ-FLW-4).
@@ -79,7 +87,8 @@ pub enum FecConfig {
 pub struct ConfigBuilder {
     /// Longest datagram sent, in bytes of UDP payload, `576..=65507`; one below 1,200 holds for the peer as well. Larger
     /// ones cost less; what is above 1,200 (RFC 8899 `BASE_PLPMTU`) is used once the path has carried it.
-    /// `None`: 1,200, and the longest there are to a peer [on this machine](crate::Datagram::to).
+    /// `None`: what the [interface](crate::Connection::handle_interface_mtu) carries, or 1,472 over IPv4 and 1,452 over
+    /// IPv6 where nobody tells.
     pub mtu: Option<u16>,
     /// Bytes of a message in one packet, `512..=65507`, but never more than fit the datagram; `None` fills
     /// it. Smaller chunks pay only where loss grows with packet size.
@@ -167,10 +176,14 @@ impl Default for ConfigBuilder {
 }
 
 impl ConfigBuilder {
-    /// The longest datagram on a path of which nothing is known, in bytes.
+    /// The longest datagram that a path to `remote` is asked about before anything is known of the interface, in bytes.
     #[must_use]
-    pub fn usual_mtu(&self) -> u16 {
-        self.mtu.unwrap_or(BASE_MTU)
+    pub fn usual_mtu(&self, remote: SocketAddr) -> u16 {
+        let ethernet = match remote.ip().to_canonical() {
+            IpAddr::V4(_) => ETHERNET_MTU,
+            IpAddr::V6(_) => ETHERNET_MTU_IPV6,
+        };
+        self.mtu.unwrap_or(ethernet)
     }
 
     /// Sets the knobs that make up a textbook scheme.

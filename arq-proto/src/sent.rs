@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use crate::{
     batches::Burst,
     congestion::LossCause,
+    path_mtu::Side,
     send::message::Symbol,
     units::{LaneId, MessageSeq, PacketNumber},
 };
@@ -58,6 +59,7 @@ pub(crate) struct SentPacket {
     pub(crate) fate: Fate,
     pub(crate) app_limited: bool,
     pub(crate) burst: Burst,
+    pub(crate) side: Side,
     pub(crate) contents: Contents,
 }
 
@@ -66,6 +68,7 @@ pub(crate) struct SentPacket {
 pub(crate) struct Settled {
     pub(crate) bytes: u32,
     pub(crate) burst: Burst,
+    pub(crate) side: Side,
     pub(crate) lost: bool,
 }
 
@@ -213,7 +216,8 @@ impl SentLedger {
         mut on_settled: impl FnMut(u64, Settled),
     ) {
         while let Some(packet) = self.get(self.floor) {
-            let (fate, bytes, burst) = (packet.fate, packet.bytes, packet.burst);
+            let (fate, bytes) = (packet.fate, packet.bytes);
+            let (burst, side) = (packet.burst, packet.side);
             let settled = match packet.fate {
                 Fate::Acked | Fate::Skipped => true,
                 // What lies below the floor is dropped on arrival: an acknowledgement that was
@@ -231,8 +235,10 @@ impl SentLedger {
                 break;
             }
             match fate {
-                Fate::Acked => on_settled(self.floor, Settled { bytes, burst, lost: false }),
-                Fate::Lost(..) => on_settled(self.floor, Settled { bytes, burst, lost: true }),
+                Fate::Acked => on_settled(self.floor, Settled { bytes, burst, side, lost: false }),
+                Fate::Lost(..) => {
+                    on_settled(self.floor, Settled { bytes, burst, side, lost: true })
+                }
                 Fate::InFlight | Fate::NeverInFlight | Fate::Skipped => {}
             }
             self.floor += 1;
@@ -284,7 +290,8 @@ mod tests {
 
     fn packet(sent_at: Instant, fate: Fate) -> SentPacket {
         let (burst, contents) = (Burst::Single, Contents::new());
-        SentPacket { sent_at, bytes: 100, fate, app_limited: false, burst, contents }
+        let side = Side::Neither;
+        SentPacket { sent_at, bytes: 100, fate, app_limited: false, burst, side, contents }
     }
 
     #[test]

@@ -27,8 +27,8 @@ impl Scenario {
         let scheme = random_scheme(&mut rng);
         let config = random_config(&mut rng, scheme);
         let delay = random_delay(&mut rng);
-        let mut up = random_wire(&mut rng, delay, config.usual_mtu());
-        let mut down = random_wire(&mut rng, delay, config.usual_mtu());
+        let mut up = random_wire(&mut rng, delay, config.mtu.unwrap_or(1_200));
+        let mut down = random_wire(&mut rng, delay, config.mtu.unwrap_or(1_200));
         let blackout = random_blackout(&mut rng);
         up.blackouts.extend(blackout.clone());
         down.blackouts.extend(blackout);

@@ -83,7 +83,7 @@ impl Connection {
         let hello = Hello {
             instance,
             started: now,
-            longest_bytes: origin.config.usual_mtu().min(BASE_MTU),
+            longest_bytes: origin.config.mtu.map_or(BASE_MTU, |mtu| mtu.min(BASE_MTU)),
             sent: Vec::new(),
             due: FIRST_HELLOS,
             weak_evidence: WeakEvidence::default(),

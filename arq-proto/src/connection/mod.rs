@@ -143,7 +143,7 @@ impl Connection {
     fn new(now: Instant, origin: Origin, state: State) -> Self {
         let Origin { config, remote, local_cid, seed } = origin;
         let mut rng = ChaCha8Rng::from_seed(seed);
-        let path_mtu = PathMtu::new(config.usual_mtu());
+        let path_mtu = PathMtu::new(config.usual_mtu(remote));
         let left_out = LeftOut::new(&mut rng);
         let dialled = matches!(state, State::Hello(_));
         Self {
@@ -319,7 +319,7 @@ impl Connection {
         &self.peer_app_params
     }
 
-    /// The longest datagram that is sent now, but for probes, in bytes of UDP payload.
+    /// The longest datagram that may be sent now, but for probes, in bytes of UDP payload.
     #[must_use]
     pub fn path_mtu(&self) -> u16 {
         self.path_mtu.size()

@@ -268,7 +268,7 @@ impl Connection {
         self.acks.loss = LossEstimator::default();
         self.chunk_tuner = ChunkTuner::default();
         self.batches.on_path_change();
-        self.path_mtu.on_path_change();
+        self.path_mtu.on_path_change(self.config.usual_mtu(address));
         // First the size of packets, then those who count in it.
         self.follow_path_mtu();
         self.recovery.on_path_change();

@@ -15,7 +15,6 @@ use super::{
 };
 use crate::{
     chunk_size::ChunkTuner,
-    config::{MAX_MTU, MAX_MTU_IPV6},
     event::Event,
     send::lane::ChunkLimits,
     sent::Settled,
@@ -24,6 +23,13 @@ use crate::{
 
 /// Where a round trip takes longer, a probe is sent only when there are messages for which longer packets pay.
 const MOST_FOR_A_PROBE: Duration = Duration::from_millis(100);
+/// Unless they were asked for, longer packets are looked for after the fate of so many is known: the first messages are
+/// not delayed by probes.
+const ASKS_AFTER: u32 = 32;
+/// Where a packet takes longer, longer ones save next to nothing, and urgent messages wait for them.
+const MOST_FOR_A_PACKET: Duration = Duration::from_millis(10);
+/// What is longer exists within a machine only.
+const LONGEST_FRAME_BYTES: u16 = 9_000;
 
 impl Connection {
     /// The system refused to send datagrams of `size` bytes because they are too long for it
@@ -36,12 +42,25 @@ impl Connection {
         self.rearm(now);
     }
 
-    /// Between the peer and us there is only memory: tells the search so, until the peer moves. If `mtu`
-    /// was configured, that holds.
-    pub(super) fn on_same_machine(&mut self) {
+    /// The system says that the interface on the way to the peer carries datagrams of `bytes`, until the peer moves. The
+    /// search ends there: a hint that spares probes. If `mtu` was configured, that holds.
+    pub fn handle_interface_mtu(&mut self, now: Instant, bytes: u16) {
+        let now = self.advance(now);
         if self.config.mtu.is_none() {
-            self.path_mtu.raise(if self.remote.is_ipv4() { MAX_MTU } else { MAX_MTU_IPV6 });
+            self.path_mtu.set_ceiling(bytes);
         }
+        self.rearm(now);
+    }
+
+    /// Whether a probe above base is of use, and delays nothing. One of the configured size, and one within the machine, is
+    /// asked at once.
+    fn wants_more(&self, ceiling: u16) -> bool {
+        if self.config.mtu.is_some() || ceiling > LONGEST_FRAME_BYTES {
+            return true;
+        }
+        let takes = self.recovery.carried_rate().time_for(ceiling.into());
+        let is_known = self.path_mtu.settled() >= ASKS_AFTER;
+        self.outgoing.has_long_messages && is_known && takes <= MOST_FOR_A_PACKET
     }
 
     /// A padded packet without data that asks whether its size passes (RFC 8899 §4.1). Not in flight:
@@ -60,6 +79,9 @@ impl Connection {
         // The handshake had packets as long as a probe: where its round trip was long, a probe may take the line for a
         // second.
         if self.recovery.rtt.min() > MOST_FOR_A_PROBE && !self.outgoing.has_long_messages {
+            return None;
+        }
+        if self.path_mtu.looks_for_more().is_some_and(|ceiling| !self.wants_more(ceiling)) {
             return None;
         }
         let busy = self.recovery.in_flight_bytes() > 0;
@@ -109,11 +131,12 @@ impl Connection {
         let mut settled = std::mem::take(&mut self.recovery.settled);
         let loss = self.recovery.loss.upper();
         let had_stopped = self.batches.are_stopped();
-        for Settled { bytes, burst, lost } in settled.drain(..) {
+        for Settled { bytes, burst, side, lost } in settled.drain(..) {
             self.batches.on_settled(burst, lost);
             // Most packets of a batch are long: its loss is not that of their size.
             if !self.batches.doubts(burst) {
                 self.path_mtu.on_settled(now, bytes, lost, loss);
+                self.path_mtu.compare(now, bytes, side, lost);
                 self.chunk_tuner.on_settled(bytes, lost);
             }
         }
@@ -137,23 +160,27 @@ impl Connection {
     }
 
     pub(super) fn follow_path_mtu(&mut self) {
-        self.recovery.set_mtu(self.path_mtu.size());
+        self.recovery.set_mtu(self.path_mtu.size_in_use());
     }
 
     pub(super) fn chunk_limits(&self) -> ChunkLimits {
-        let most = self.largest_chunk_bytes();
+        let largest = self.largest_chunk_bytes();
         let new = match self.config.chunk_bytes {
-            Some(bytes) => most.min(bytes.into()),
-            None => self.chunk_tuner.chunk_bytes(most),
+            Some(bytes) => largest.min(bytes.into()),
+            None => self.chunk_tuner.chunk_bytes(largest),
         };
-        ChunkLimits { new, most }
+        ChunkLimits { new, most: self.chunk_bytes_in(self.path_mtu.size()) }
     }
 
-    /// The largest chunk that fits a packet.
+    /// The largest chunk that fits a packet of the size in use.
     fn largest_chunk_bytes(&self) -> usize {
+        self.chunk_bytes_in(self.path_mtu.size_in_use())
+    }
+
+    pub(super) fn chunk_bytes_in(&self, packet: u16) -> usize {
         let cookie = self.cookie().map_or(0, |cookie| cookie.max_bytes());
         let timestamp = self.config.deadline.map_or(0, |_| Frame::TIMESTAMP_BYTES);
         let overhead = ONE_CHUNK_OVERHEAD_BYTES + cookie + timestamp;
-        usize::from(self.path_mtu.size()).saturating_sub(overhead)
+        usize::from(packet).saturating_sub(overhead)
     }
 }

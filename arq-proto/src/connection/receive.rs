@@ -89,9 +89,6 @@ impl Connection {
                 self.on_data(now, received)?;
                 if let Some(to) = to.filter(|_| from == self.remote) {
                     self.is_local = to == from.ip();
-                    if self.is_local {
-                        self.on_same_machine();
-                    }
                 }
             }
             PacketKind::Hello => return Err(DecodeError::Invalid("packet.kind")),

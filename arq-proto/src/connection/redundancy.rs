@@ -43,9 +43,13 @@ impl Connection {
             return limits;
         }
         let (overhead, channel) = (policy::overhead(seq), self.recovery.channel());
-        let new =
-            policy::chunk_bytes(bytes, limits.new, overhead, channel, self.recovery.repair_delay());
-        ChunkLimits { new, ..limits }
+        // Few long chunks leave parity less to choose than many short ones.
+        let longest = match policy::expects_loss(channel) {
+            true => limits.new.min(self.chunk_bytes_in(BASE_MTU)),
+            false => limits.new,
+        };
+        let delay = self.recovery.repair_delay();
+        ChunkLimits { new: policy::chunk_bytes(bytes, longest, overhead, channel, delay), ..limits }
     }
 
     /// Repair symbols to follow the chunk that is being sent, ahead of any loss.
@@ -55,7 +59,7 @@ impl Connection {
             return 0;
         };
         let (behind, bulk) = lane.backlog();
-        let stakes = || self.recovery.stakes(self.path_mtu.size().into(), behind);
+        let stakes = || self.recovery.stakes(self.path_mtu.size_in_use().into(), behind);
         match self.config.fec {
             FecConfig::Off => 0,
             FecConfig::Percent(percent) => policy::fixed(percent, shape.chunk_count()),

@@ -15,6 +15,7 @@ use crate::{
     batches::{Burst, Plan},
     config::Config,
     error::ConnectionError,
+    path_mtu::Side,
     recovery::Departure,
     send::{
         lane::{SendLane, SymbolRef},
@@ -72,6 +73,22 @@ pub(super) fn timestamp_of(
     has_deadline(config, id).then(|| (id, timestamp(epoch, lane.handed_over_at(seq))))
 }
 
+/// How long a packet may become, in bytes.
+#[derive(Debug, Clone, Copy)]
+struct Length {
+    usual: usize,
+    /// With a symbol of a message that was cut for longer packets.
+    longest: usize,
+    /// It is filled up to that.
+    fills: bool,
+}
+
+impl Length {
+    fn exactly(bytes: usize) -> Self {
+        Self { usual: bytes, longest: bytes, fills: false }
+    }
+}
+
 /// A packet under construction.
 pub(super) struct Draft {
     pub(super) start: usize,
@@ -79,7 +96,10 @@ pub(super) struct Draft {
     frames: usize,
     /// Where the tag must start at the latest.
     pub(super) end: usize,
+    /// The same for a packet with nothing but one symbol of a message that was cut for longer packets.
+    longest_end: usize,
     burst: Burst,
+    side: Side,
     contents: Contents,
     /// Whether it counts as in flight: it elicits an acknowledgement whose absence says something about the path.
     pub(super) in_flight: bool,
@@ -98,6 +118,12 @@ impl Draft {
             }
         }
         false
+    }
+
+    fn grow_for_the_first(&mut self) {
+        if !self.in_flight {
+            self.end = self.longest_end;
+        }
     }
 
     pub(super) fn room(&self, out: &[u8]) -> usize {
@@ -183,9 +209,9 @@ impl Connection {
     /// for the path.
     fn transmit_to_candidate(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
         let Candidate { address: destination, allowance } = self.candidate()?;
-        let limit = self.path_mtu.size().min(BASE_MTU).into();
-        let size =
-            self.write_packet(now, out, allowance.min(limit) as usize, true, Burst::Single)?;
+        let limit: u64 = self.path_mtu.size().min(BASE_MTU).into();
+        let length = Length::exactly(allowance.min(limit) as usize);
+        let size = self.write_packet(now, out, length, true, Burst::Single)?;
         self.announce_writable(now);
         self.finish_if_flushed(now);
         Some(Transmit { destination, size, segment_size: size, from_other_port: false })
@@ -202,12 +228,19 @@ impl Connection {
         let chunks = self.recovery.is_on_path();
         let silent = self.recovery.time_outs() > 0;
         let Plan { burst, packets, bytes } = self.batches.plan(max_segments, silent, &mut self.rng);
-        let limit = bytes.unwrap_or_else(|| self.path_mtu.size().into());
-        let first = self.write_packet(now, out, limit, chunks, burst);
+        let (length, packets) = match (bytes, burst) {
+            (Some(bytes), _) => (Length::exactly(bytes), packets),
+            // One experiment at a time.
+            (None, Burst::Together(_) | Burst::Apart(_)) => (self.usual_length(), packets),
+            (None, Burst::Batch(_) | Burst::Single) => self.plan_length(packets),
+        };
+        // What is filled up leaves by itself: the packets of a batch are equal.
+        let burst = if length.fills { Burst::Single } else { burst };
+        let first = self.write_packet(now, out, length, chunks, burst);
         self.batches.on_sent(first);
         let segment_size = first?;
         for _ in 1..packets {
-            match self.write_packet(now, out, segment_size, chunks, burst) {
+            match self.write_packet(now, out, Length::exactly(segment_size), chunks, burst) {
                 Some(size) if size == segment_size => {}
                 // A shorter one ends the batch.
                 Some(_) | None => break,
@@ -219,12 +252,25 @@ impl Connection {
         Some(Transmit { destination: self.remote, size, segment_size, from_other_port: false })
     }
 
-    /// Appends one packet of at most `limit` bytes, with `chunks` if any may be sent; returns its size.
+    /// How long the next packet may be, and how many as long follow it, of `most` at once.
+    fn plan_length(&mut self, most: usize) -> (Length, usize) {
+        match self.path_mtu.plan(most, &mut self.rng) {
+            0 => (Length { fills: true, ..self.usual_length() }, 1),
+            packets => (self.usual_length(), packets),
+        }
+    }
+
+    fn usual_length(&self) -> Length {
+        let (usual, longest) = (self.path_mtu.size_in_use(), self.path_mtu.size());
+        Length { usual: usual.into(), longest: longest.into(), fills: false }
+    }
+
+    /// Appends one packet as long as `length` allows, with `chunks` if any may be sent; returns its size.
     fn write_packet(
         &mut self,
         now: Instant,
         out: &mut Vec<u8>,
-        limit: usize,
+        length: Length,
         chunks: bool,
         burst: Burst,
     ) -> Option<usize> {
@@ -233,7 +279,8 @@ impl Connection {
         if !urgent && !may_send_chunks {
             return None;
         }
-        let mut draft = Draft { burst, ..self.start_packet(now, out, limit)? };
+        let mut draft = Draft { burst, ..self.start_packet(now, out, length.usual)? };
+        draft.longest_end = draft.start + length.longest.saturating_sub(TAG_BYTES);
         if may_send_chunks {
             self.offer_symbols(now, out, &mut draft);
         }
@@ -247,6 +294,13 @@ impl Connection {
             draft.put(out, &Frame::Ping, None);
         }
         self.offer_time(now, out, &mut draft);
+        if has_symbols {
+            draft.side = self.path_mtu.side(out.len() - draft.start, length.fills);
+        }
+        if draft.side == Side::Filled {
+            draft.end = draft.longest_end;
+            draft.pad(out);
+        }
         if draft.in_flight && !has_symbols {
             draft.pad_to(out, self.least_ping_bytes());
         }
@@ -270,7 +324,7 @@ impl Connection {
         self.recovery.on_time(now);
         // A probe is beyond the window, but not beyond the rate: where a round trip is shorter than the time
         // that a packet takes, probes would be all of the traffic. A ping goes in any case.
-        let bytes = self.path_mtu.size().into();
+        let bytes = self.path_mtu.size_in_use().into();
         if !self.recovery.probe_due && !self.recovery.window_allows(bytes) {
             self.recovery.rest();
             return false;
@@ -306,7 +360,9 @@ impl Connection {
             start,
             frames: out.len(),
             end,
+            longest_end: end,
             burst: Burst::Single,
+            side: Side::Neither,
             contents: Contents::new(),
             in_flight: false,
             timestamp: None,
@@ -336,7 +392,11 @@ impl Connection {
             }
             from[id.index()] = seq;
             let timestamp = timestamp_of(&self.config, self.epoch, id, lane, seq);
-            if draft.len_with(next.frame_len, timestamp) > draft.room(out) {
+            let needed = draft.len_with(next.frame_len, timestamp);
+            if needed > draft.room(out) {
+                draft.grow_for_the_first();
+            }
+            if needed > draft.room(out) {
                 return;
             }
             draft.put_timestamp(out, timestamp);
@@ -420,12 +480,14 @@ impl Connection {
         let is_probe = self.recovery.probe_due;
         let app_limited = self.outgoing.find_waiting().is_empty();
         let number = self.recovery.next_number();
-        let Draft { start, in_flight, burst, contents, .. } = draft;
+        let Draft { start, in_flight, burst, side, contents, .. } = draft;
         // A datagram is at most 64 KiB.
-        let departure = Departure { bytes: bytes as u32, in_flight, app_limited, burst, contents };
+        let bytes32 = bytes as u32;
+        let departure = Departure { bytes: bytes32, in_flight, app_limited, burst, side, contents };
         self.recovery.on_sent(now, departure);
         // The end of a flight: nobody else would make the peer answer soon.
-        let is_last = app_limited || !self.recovery.window_allows(self.path_mtu.size().into());
+        let is_last =
+            app_limited || !self.recovery.window_allows(self.path_mtu.size_in_use().into());
         if in_flight && (is_probe || is_last) {
             DataHeader::set_ack_now(&mut out[start..]);
             // What waits for the window leaves as soon as something is heard. Flights of repairs alone have no

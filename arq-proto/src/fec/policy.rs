@@ -123,6 +123,11 @@ pub(crate) fn bundles(channel: Channel, stakes: Stakes, sendings: u8, age: Durat
     may_bundle(channel) && sendings < MAX_SENDINGS && worthwhile
 }
 
+/// Whether so much is lost that messages should not depend on few packets.
+pub(crate) fn expects_loss(channel: Channel) -> bool {
+    channel.loss.as_f64() >= LEAST_LOSS
+}
+
 /// Bytes of a chunk, at most `max_chunk_bytes`, with which a message and its parity take least.
 pub(crate) fn chunk_bytes(
     message_bytes: usize,
@@ -132,7 +137,7 @@ pub(crate) fn chunk_bytes(
     repair_delay: Duration,
 ) -> usize {
     let fewest = message_bytes.div_ceil(max_chunk_bytes.max(1));
-    let protects = channel.loss.as_f64() >= LEAST_LOSS && !channel.is_bursty();
+    let protects = expects_loss(channel) && !channel.is_bursty();
     if !protects || fewest < 2 || message_bytes > SMALL_BYTES {
         return max_chunk_bytes;
     }

@@ -6,7 +6,8 @@
 //! use, *base* is assumed to pass everywhere, and no message from the network is trusted, only
 //! acknowledgements. What differs is what a radio demands: the number of probes follows from the
 //! measured loss, a probe counts as lost only if something sent after it arrived, and a black hole is
-//! told from a fade by small packets that pass.
+//! told from a fade by small packets that pass. And a size that passes may lose more than *base* does: it is on
+//! [`trial`] before messages are cut for it.
 //!
 //! Everything here counts UDP payload. What is *best* below the size that passes is another question:
 //! [`chunk_size`](crate::chunk_size).
@@ -14,9 +15,11 @@
 mod black_hole;
 mod ladder;
 mod search;
+mod trial;
 
 use std::time::{Duration, Instant};
 
+use rand_core::RngCore;
 use smallvec::SmallVec;
 
 use crate::{
@@ -27,6 +30,8 @@ use crate::{
 };
 use black_hole::BlackHole;
 use search::{probes_needed, Search};
+pub(crate) use trial::Side;
+use trial::{Trial, Verdict, Watch};
 
 /// `PMTU_RAISE_TIMER` of RFC 8899 §5.1.1: how long a size found is kept before a larger one is tried.
 const RAISE_AFTER: Duration = Duration::from_secs(600);
@@ -81,11 +86,14 @@ pub(crate) struct PathMtu {
     least: u16,
     base: u16,
     ceiling: u16,
-    /// The ceiling of a path of which nothing else is known, and that of the peer.
-    usual_ceiling: u16,
+    /// The ceiling of the peer.
     peer_ceiling: u16,
     /// The PLPMTU.
     size: u16,
+    /// What messages are cut for where that is above base: a size that stood its trial, or base.
+    proven: u16,
+    trial: Option<Trial>,
+    watch: Watch,
     state: State,
     probe: Option<Probe>,
     /// Judged lost, the newest last.
@@ -117,9 +125,11 @@ impl PathMtu {
             least: MIN_MTU,
             base,
             ceiling,
-            usual_ceiling: ceiling,
             peer_ceiling: u16::MAX,
             size: base,
+            proven: base,
+            trial: None,
+            watch: Watch::default(),
             state: State::Searching(Search::default()),
             probe: None,
             earlier: SmallVec::new(),
@@ -142,7 +152,7 @@ impl PathMtu {
             self.least = self.base;
         }
         self.ceiling = self.ceiling.min(self.peer_ceiling);
-        self.size = self.base;
+        self.use_base();
     }
 
     /// The handshake is done, with a HELLO of `hello_bytes`; `is_ours`: this side sent it. If it was shorter than base,
@@ -156,21 +166,60 @@ impl PathMtu {
         self.state = State::Base { lost: u8::from(!carried) };
     }
 
-    /// This path, but perhaps not the next, is worth asking about datagrams of up to `ceiling` bytes.
-    pub(crate) fn raise(&mut self, ceiling: u16) {
-        let ceiling = ceiling.min(self.peer_ceiling);
-        if self.ceiling >= ceiling {
-            return;
-        }
+    /// This path, but perhaps not the next, is worth asking about datagrams of up to `ceiling` bytes. Whoever says so may
+    /// be wrong, or misled: base stays, and so does a size that passes.
+    pub(crate) fn set_ceiling(&mut self, ceiling: u16) {
+        let ceiling = ceiling.max(self.base).min(self.peer_ceiling);
+        let grows = ceiling > self.ceiling;
         self.ceiling = ceiling;
-        if matches!(self.state, State::SearchComplete { .. }) {
+        if grows && matches!(self.state, State::SearchComplete { .. }) {
+            self.trial = None;
             self.state = State::Searching(Search::default());
         }
+    }
+
+    /// Whether what is asked about next is larger than base, at most `ceiling` bytes.
+    pub(crate) fn looks_for_more(&self) -> Option<u16> {
+        let looks = matches!(self.state, State::Searching(_) | State::SearchComplete { .. });
+        looks.then_some(self.ceiling)
+    }
+
+    /// Packets of which it is known what became of them.
+    pub(crate) fn settled(&self) -> u32 {
+        self.settled
     }
 
     /// The PLPMTU: the longest packet to send, in bytes of UDP payload.
     pub(crate) fn size(&self) -> u16 {
         self.size
+    }
+
+    /// What messages are cut for, and packets filled up to: no more than [`size`](Self::size).
+    pub(crate) fn size_in_use(&self) -> u16 {
+        if self.size > self.base {
+            self.proven.min(self.size)
+        } else {
+            self.size
+        }
+    }
+
+    /// How many of the next `most` packets leave as they are; 0: one is to be filled up to [`size`](Self::size).
+    pub(crate) fn plan(&mut self, most: usize, rng: &mut impl RngCore) -> usize {
+        self.trial.as_mut().map_or(most, |trial| trial.plan(most, rng))
+    }
+
+    /// What a packet of so many bytes is in the trial, if there is one; `fills`: the coin has decided that it is filled up.
+    pub(crate) fn side(&mut self, bytes: usize, fills: bool) -> Side {
+        // Neither short ones nor those that are longer anyway, as they were cut when longer packets were in use.
+        let is_long = 4 * bytes >= 3 * usize::from(self.base) && bytes < self.proven.into();
+        match self.trial.as_mut().filter(|_| is_long) {
+            Some(trial) if fills => {
+                trial.on_filled();
+                Side::Filled
+            }
+            Some(trial) if !trial.is_paused() => Side::Usual,
+            Some(_) | None => Side::Neither,
+        }
     }
 
     /// The size to ask about now, if any. `busy`: packets are in flight; an idle link asks nothing
@@ -304,7 +353,7 @@ impl PathMtu {
     fn on_passed(&mut self, now: Instant, size: u16) {
         match self.state {
             State::Base { .. } | State::Error { .. } if size >= self.base => {
-                self.size = self.base;
+                self.use_base();
                 self.search_or_wait(now);
             }
             State::Base { .. } => {}
@@ -313,6 +362,10 @@ impl PathMtu {
                     tracing::debug!(from = self.size, to = size, "larger packets pass");
                     self.size = size;
                     self.black_hole = BlackHole::new(self.black_hole.loss());
+                    // An answer that came late.
+                    if matches!(self.state, State::SearchComplete { .. }) {
+                        self.complete(now);
+                    }
                 }
             }
         }
@@ -333,6 +386,49 @@ impl PathMtu {
         }
     }
 
+    /// What a packet tells of the size on trial, or in use.
+    pub(crate) fn compare(&mut self, now: Instant, bytes: u32, side: Side, lost: bool) {
+        let Some(trial) = &mut self.trial else {
+            if self.size_in_use() > self.base && bytes > self.base.into() {
+                self.trial = self.watch.on_settled(self.proven, lost);
+                if self.trial.is_some() {
+                    tracing::debug!(
+                        size = self.size,
+                        "long packets are lost: compared with short ones"
+                    );
+                    self.proven = self.base;
+                }
+            }
+            return;
+        };
+        match trial.on_settled(side, lost) {
+            Verdict::Open => {}
+            Verdict::Good => {
+                self.watch = Watch::after(trial.loss());
+                self.trial = None;
+                self.proven = self.size;
+            }
+            Verdict::Bad if !trial.passes() => self.fall(now),
+            Verdict::Bad => {
+                tracing::debug!(
+                    size = self.size,
+                    "long packets pass, and lose more than short ones"
+                );
+                self.forget_probes();
+                self.use_base();
+                self.state = State::SearchComplete { raise_at: Some(now + RAISE_AFTER) };
+            }
+        }
+    }
+
+    /// Nothing larger is in use, nor on trial.
+    fn use_base(&mut self) {
+        self.size = self.base;
+        self.proven = self.base;
+        self.trial = None;
+        self.watch = Watch::default();
+    }
+
     /// Whether a small packet would tell a black hole from silence, after so many probe time-outs in a
     /// row.
     pub(crate) fn wants_small_packet(&self, time_outs: u32) -> bool {
@@ -347,21 +443,21 @@ impl PathMtu {
         stats.black_holes = self.counters.black_holes;
     }
 
-    /// Another path: nothing is known of it.
-    pub(crate) fn on_path_change(&mut self) {
+    /// Another path: nothing is known of it but that datagrams of at most `ceiling` bytes are worth asking about.
+    pub(crate) fn on_path_change(&mut self, ceiling: u16) {
         let counters = self.counters;
         let (least, base, peer_ceiling) = (self.least, self.base, self.peer_ceiling);
-        let ceiling = self.usual_ceiling.min(peer_ceiling);
         let state = State::Base { lost: 0 };
         *self = Self {
             least,
             base,
-            ceiling,
+            ceiling: ceiling.min(peer_ceiling),
             peer_ceiling,
             size: base,
+            proven: base,
             state,
             counters,
-            ..Self::new(self.usual_ceiling)
+            ..Self::new(ceiling)
         };
     }
 
@@ -373,7 +469,7 @@ impl PathMtu {
         tracing::warn!(from = self.size, "large packets vanish: the path's MTU has fallen");
         self.forget_probes();
         if self.size > self.base {
-            self.size = self.base;
+            self.use_base();
             self.state = State::Base { lost: 0 };
         } else {
             self.fail(now);
@@ -383,6 +479,7 @@ impl PathMtu {
     fn fail(&mut self, now: Instant) {
         tracing::warn!(base = self.base, least = self.least, "not even base passes");
         self.forget_probes();
+        self.use_base();
         self.size = self.least;
         // As above base: not at once again where large packets vanished twice.
         let search = if self.fell_again { Search::over() } else { Search::default() };
@@ -409,6 +506,12 @@ impl PathMtu {
     fn complete(&mut self, now: Instant) {
         let raise_at = (self.size < self.ceiling).then(|| now + RAISE_AFTER);
         self.state = State::SearchComplete { raise_at };
+        if self.size > self.proven.max(self.base) {
+            self.trial = Trial::of_new(self.size);
+            if self.trial.is_none() {
+                self.proven = self.size;
+            }
+        }
     }
 
     /// The loss to reckon with: a guess on the safe side before much is known.

@@ -291,7 +291,7 @@ fn a_path_below_base_is_served_and_left_when_it_recovers() {
 fn another_path_starts_at_base() {
     let mut model = Model::new(8_972, 8_972, 0.0, 1);
     model.settle();
-    model.mtu.on_path_change();
+    model.mtu.on_path_change(8_972);
     assert_eq!((model.mtu.size(), &model.mtu.state), (1_200, &State::Base { lost: 0 }));
     model.carries = 1_472;
     assert_eq!(model.turn(), Some(1_200), "base is confirmed first");
@@ -305,16 +305,16 @@ fn a_path_within_the_machine_is_asked_about_the_longest_and_another_one_is_not()
     let mut model = Model::new(1_200, 65_507, 0.0, 1);
     model.settle();
     assert_eq!((model.mtu.counters.probes_sent, model.is_complete()), (0, true));
-    model.mtu.raise(65_507);
+    model.mtu.set_ceiling(65_507);
     model.settle();
     assert_eq!((model.mtu.counters.probes_sent, model.mtu.size()), (1, 65_507));
-    model.mtu.on_path_change();
+    model.mtu.on_path_change(1_200);
     model.settle();
     assert_eq!(model.mtu.size(), 1_200);
     for (max_datagram, recuts, found) in [(1_400, true, 1_400), (9_000, false, 1_200)] {
         let mut model = Model::new(1_200, 65_507, 0.0, 1);
         model.mtu.limit(max_datagram, recuts);
-        model.mtu.raise(65_507);
+        model.mtu.set_ceiling(65_507);
         model.settle();
         assert_eq!(model.mtu.size(), found, "what the peer takes");
     }
@@ -385,10 +385,10 @@ proptest! {
                     passed.extend(late.map(|probe| probe.size));
                     model.mtu.on_ack(model.now, &Ack { delay_us: 0, ranges: smallvec![(number, number)] });
                 }
-                Operation::PathChange => model.mtu.on_path_change(),
+                Operation::PathChange => model.mtu.on_path_change(ceiling),
                 Operation::Raise(size) => {
                     most = most.max(size);
-                    model.mtu.raise(size);
+                    model.mtu.set_ceiling(size);
                 }
             }
             let size = model.mtu.size();

@@ -34,6 +34,7 @@ use crate::{
     error::Violation,
     fec::{channel::Channel, policy::Stakes},
     pacing::Pacer,
+    path_mtu::Side,
     sent::{Content, Contents, Fate, SentLedger, SentPacket, Settled},
     stats::Stats,
     units::{PacketNumber, Rate},
@@ -109,6 +110,7 @@ pub(crate) struct Departure {
     /// It is all there was to send.
     pub(crate) app_limited: bool,
     pub(crate) burst: Burst,
+    pub(crate) side: Side,
     pub(crate) contents: Contents,
 }
 
@@ -183,6 +185,7 @@ impl Recovery {
             fate: Fate::Skipped,
             app_limited: false,
             burst: Burst::Single,
+            side: Side::Neither,
             contents: Contents::new(),
         });
     }
@@ -252,7 +255,7 @@ impl Recovery {
     }
 
     pub(crate) fn on_sent(&mut self, now: Instant, packet: Departure) {
-        let Departure { bytes, in_flight, burst, contents, .. } = packet;
+        let Departure { bytes, in_flight, burst, side, contents, .. } = packet;
         let number = self.next_number();
         let bytes_sent = u64::from(bytes);
         self.cap.iter_mut().for_each(|cap| match in_flight {
@@ -278,6 +281,7 @@ impl Recovery {
             fate: if in_flight { Fate::InFlight } else { Fate::NeverInFlight },
             app_limited,
             burst,
+            side,
             contents,
         });
         // Whoever only acknowledges hears of no acknowledgement that would prune the ledger.

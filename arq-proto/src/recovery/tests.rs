@@ -16,7 +16,8 @@ fn recovery(now: Instant) -> Recovery {
 
 fn departure(in_flight: bool) -> Departure {
     let (burst, contents) = (Burst::Single, Contents::new());
-    Departure { bytes: 1_000, in_flight, app_limited: true, burst, contents }
+    let side = Side::Neither;
+    Departure { bytes: 1_000, in_flight, app_limited: true, burst, side, contents }
 }
 
 /// A flight of which the last packet arrives first, so that others are given up for lost.

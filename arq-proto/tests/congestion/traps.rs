@@ -446,7 +446,9 @@ impl Starved {
         pair.run_to_connected(SECOND).unwrap();
         let mut rng = fastrand::Rng::with_seed(seed);
         while !pair.all_delivered() {
-            assert!(pair.world.now() < 20 * SECOND, "seed {seed}, {:?}: too slow", self.asleep);
+            // Of 40 runs each, the slowest takes 23 s in packets of 1,200 bytes and 24 s with the defaults; the mean is
+            // 18.0 and 17.6 s.
+            assert!(pair.world.now() < 30 * SECOND, "seed {seed}, {:?}: too slow", self.asleep);
             pair.world.run_for(self.awake.mul_f64(2.0 * rng.f64())).unwrap();
             let time = self.asleep.mul_f64(2.0 * rng.f64());
             pair.world.freeze(pair.client, time);

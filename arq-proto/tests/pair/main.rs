@@ -12,6 +12,7 @@ mod batches;
 mod best_effort;
 mod chunk_size;
 mod closing;
+mod default_size;
 mod delivery;
 mod dropping;
 mod handshake;

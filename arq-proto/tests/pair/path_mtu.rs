@@ -50,16 +50,6 @@ fn both_sides_find_what_the_path_carries() {
     }
 }
 
-// ARQ-MTU-1
-#[test]
-fn the_defaults_ask_nothing() {
-    let report = run(&Scenario::new(1).client_sends(stream(2)));
-    assert_eq!(
-        (report.client_stats.mtu_probes_sent, report.client_stats.path_mtu_bytes),
-        (0, 1_200)
-    );
-}
-
 // ARQ-MTU-2
 #[test]
 fn a_longer_datagram_pays_for_its_search() {

@@ -35,7 +35,8 @@ fn jitter_is_learnt_and_not_taken_for_loss() {
         for (bytes, early) in costs(delay * MS, jitter * MS, Loss::None) {
             // What is given up early are packets of the first round trips, when nothing was known yet.
             assert!(early < 0.2, "{delay} + {jitter} ms: {early:.3} given up early");
-            assert!(bytes < 1.2, "{delay} + {jitter} ms: {bytes:.2} bytes per byte");
+            // Beside those: headers, and what packets are filled up with while a larger size is on trial.
+            assert!(bytes - early < 1.12, "{delay} + {jitter} ms: {bytes:.2} bytes per byte");
         }
     }
 }

@@ -9,6 +9,7 @@ use std::{
 };
 
 use arq_proto::{
+    config::ETHERNET_MTU,
     range_set::RangeSet,
     wire::{
         ack::{Ack, MAX_ACK_BYTES},
@@ -291,7 +292,10 @@ impl Victim {
         while let Some(transmit) = self.connection.poll_transmit(self.now, &mut buf, 4) {
             assert!(transmit.size == buf.len() && transmit.segment_size > 0, "{transmit:?}");
             for datagram in buf.chunks(transmit.segment_size) {
-                assert!(datagram.len() <= usize::from(self.config.usual_mtu()), "{transmit:?}");
+                assert!(
+                    datagram.len() <= usize::from(self.config.mtu.unwrap_or(ETHERNET_MTU)),
+                    "{transmit:?}"
+                );
                 if let Some(seen) = sight(datagram) {
                     self.seen.insert(seen.number.into());
                     self.sighted = Some(seen);

@@ -279,7 +279,7 @@ pub const KEYS: &[Key] = &[
         number_or("bytes", 576, 65_507, "auto"),
         "auto",
         "largest UDP payload sent; above 1200 only what the path was asked about and has carried; \
-         auto is 1200, and 65507 to a peer on this machine",
+         auto is what the interface carries",
     ),
     config(
         "chunk",

@@ -6,11 +6,11 @@
 pub(super) fn values(name: &str) -> Vec<(&'static str, String)> {
     let pairs: &[(&str, &str)] = match name {
         // Short round trips: little is in flight, and nothing has to wait long to be told.
-        "lan" => &[("mtu", "1452"), ("linger_ms", "200"), ("queue_age_ms", "50")],
-        // Ethernet's MTU; the default controller sees to the rest: delays of tens of ms, and loss of what
-        // the channel's own retries cannot bring through.
-        "wifi" => &[("mtu", "1452")],
-        // Probes would be paid for; hand-overs are silent for seconds; buffers are deep.
+        "lan" => &[("linger_ms", "200"), ("queue_age_ms", "50")],
+        // The defaults are made for it: delays of tens of ms, loss of what the channel's own retries cannot bring
+        // through, and packets as long as the channel carries well.
+        "wifi" => &[("mtu", "auto")],
+        // Hand-overs are silent for seconds; buffers are deep.
         "cellular" => &[("idle_timeout_ms", "30000"), ("linger_ms", "1000")],
         // Short contacts: a peer that is back must be noticed at once, and stale data is worthless.
         "v2v" => &[

@@ -6,6 +6,7 @@
 //! Datagrams travel in batches both ways: without segmentation offload (GSO and GRO) a system call
 //! per packet costs more than the whole protocol.
 
+mod interface;
 pub mod memory;
 mod readiness;
 mod reports;
@@ -80,6 +81,11 @@ pub trait DatagramSocket: Send + Sync + fmt::Debug + 'static {
     /// What the system answers.
     fn at_other_port(&self) -> io::Result<Option<Arc<dyn DatagramSocket>>> {
         Ok(None)
+    }
+
+    /// Bytes of UDP payload that the interface on the way to `remote` carries; `None` where the system does not say.
+    fn mtu_toward(&self, _remote: SocketAddr) -> Option<u16> {
+        None
     }
 
     /// The address that the socket is bound to.

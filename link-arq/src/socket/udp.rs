@@ -17,7 +17,7 @@ use arq_proto::UnreachableReport;
 use quinn_udp::{Transmit, UdpSocketState};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
-use super::{readiness::Watched, reports, DatagramSocket, ReceiveBatch, Segments};
+use super::{interface, readiness::Watched, reports, DatagramSocket, ReceiveBatch, Segments};
 
 /// How a UDP socket is set up. The defaults bind to any free port of any interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,6 +166,10 @@ impl DatagramSocket for UdpDatagramSocket {
         Ok(Some(Arc::new(Self::bind(address, &self.options)?)))
     }
 
+    fn mtu_toward(&self, remote: SocketAddr) -> Option<u16> {
+        interface::mtu_toward(self.local.ip(), remote, self.options.interface.as_deref())
+    }
+
     fn local_addr(&self) -> SocketAddr {
         self.local
     }
@@ -239,12 +243,12 @@ fn resize_buffers(socket: &StdSocket, offload: &UdpSocketState, options: &Socket
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn bind_device(socket: &Socket, interface: &str) -> io::Result<()> {
+pub(super) fn bind_device(socket: &Socket, interface: &str) -> io::Result<()> {
     socket.bind_device(Some(interface.as_bytes()))
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn bind_device(_socket: &Socket, _interface: &str) -> io::Result<()> {
+pub(super) fn bind_device(_socket: &Socket, _interface: &str) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "binding to an interface needs Linux"))
 }
 

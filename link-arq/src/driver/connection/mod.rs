@@ -48,6 +48,8 @@ pub(super) struct Inner {
     keeps_source: bool,
     linger: Duration,
     idle_timeout: Duration,
+    /// The system is asked what the interface toward the peer carries.
+    asks_interface: bool,
     /// Messages that were read: their memory serves the next ones.
     spent: Mutex<Vec<Bytes>>,
     state: Mutex<State>,
@@ -68,6 +70,8 @@ struct State {
     send_error: Option<Arc<io::Error>>,
     /// The latest sign of life of the peer that those who wait for one were told of.
     life_sign_at: Option<Instant>,
+    /// The address of the peer for which the system was asked what the interface carries.
+    interface_toward: Option<SocketAddr>,
     /// Where to hand an accepted connection once its handshake is done.
     offer: Option<mpsc::Sender<ArqConnection>>,
     retired: bool,
@@ -86,6 +90,8 @@ struct Aftermath {
     offer: Option<mpsc::Sender<ArqConnection>>,
     /// What the peer did wrong, and where it is.
     violation: Option<(SocketAddr, Violation)>,
+    /// Where the peer is since a moment ago.
+    toward: Option<SocketAddr>,
     retire: bool,
 }
 
@@ -105,6 +111,7 @@ impl Inner {
             keeps_source: offer.is_some() && endpoint.local_addr().ip().is_unspecified(),
             linger: config.linger,
             idle_timeout: config.idle_timeout,
+            asks_interface: config.mtu.is_none(),
             spent: Mutex::default(),
             state: Mutex::new(State {
                 core,
@@ -116,6 +123,7 @@ impl Inner {
                 armed: None,
                 send_error: None,
                 life_sign_at: None,
+                interface_toward: None,
                 offer,
                 retired: false,
             }),
@@ -221,6 +229,7 @@ impl Inner {
                 Event::Writable(_) => {}
             }
         }
+        aftermath.toward = state.note_address().filter(|_| self.asks_interface);
         state.note_life_sign(&mut aftermath.wake);
         state.waiters.collect_progress(&mut aftermath.wake);
         let drained = state.core.is_drained();
@@ -244,10 +253,13 @@ impl Inner {
             // Nobody accepts any more, or too many wait: the handle is dropped and the connection closes.
             drop(offer.try_send(ArqConnection(self.clone())));
         }
-        if aftermath.violation.is_none() && !aftermath.retire {
+        if aftermath.violation.is_none() && !aftermath.retire && aftermath.toward.is_none() {
             return;
         }
         let Some(endpoint) = self.endpoint.upgrade() else { return };
+        if let Some(remote) = aftermath.toward {
+            self.ask_interface(&endpoint, remote);
+        }
         if let Some((remote, violation)) = aftermath.violation {
             endpoint.warn_of_violation(remote, violation);
         }
@@ -255,9 +267,28 @@ impl Inner {
             endpoint.retire(self.handle);
         }
     }
+
+    /// How long datagrams to `remote` may be is the system's to know; the connection's lock is not held meanwhile.
+    fn ask_interface(self: &Arc<Self>, endpoint: &Shared, remote: SocketAddr) {
+        let Some(bytes) = endpoint.socket().mtu_toward(remote) else { return };
+        self.with_core(|state, now| {
+            // The peer may have moved since.
+            if state.core.remote() == remote {
+                state.core.handle_interface_mtu(now, bytes);
+            }
+        });
+    }
 }
 
 impl State {
+    /// The address of the peer, if it is another one than before.
+    fn note_address(&mut self) -> Option<SocketAddr> {
+        let remote = self.core.remote();
+        let is_open = matches!(self.phase, Phase::Established);
+        let is_new = is_open && self.interface_toward.replace(remote) != Some(remote);
+        is_new.then_some(remote)
+    }
+
     fn note_life_sign(&mut self, wake: &mut Vec<Waker>) {
         let heard_at = self.core.heard_at();
         if self.life_sign_at.is_none_or(|told| heard_at >= told + LIFE_SIGN_INTERVAL) {
