@@ -65,7 +65,7 @@ impl Connection {
     /// A restarted peer has opened a new connection from `address`: abandons this one, unless its
     /// peer has moved away from there in the meantime.
     pub fn replaced_from(&mut self, now: Instant, address: SocketAddr) {
-        if self.remote == address {
+        if self.path.remote == address {
             self.abandon(now, ConnectionError::Replaced);
         }
     }
@@ -78,7 +78,7 @@ impl Connection {
 
     pub(super) fn violate(&mut self, now: Instant, violation: Violation) {
         // Not louder: whoever likes can break rules as often as it likes.
-        tracing::debug!(%violation, remote = %self.remote, "closing a connection");
+        tracing::debug!(%violation, remote = %self.path.remote, "closing a connection");
         let error = ConnectionError::Violation(violation);
         self.tell(now, &violation.to_string(), error);
     }
@@ -131,7 +131,7 @@ impl Connection {
         self.outgoing.clear();
         let readable = self.incoming.end_hold(self.now);
         self.events.extend(readable.iter().map(Event::Readable));
-        self.recovery.forget_all();
+        self.path.recovery.forget_all();
         if self.close_reason.is_none() {
             self.close_reason = Some(error.clone());
             self.events.push_back(Event::Closed(error));
@@ -143,7 +143,7 @@ impl Connection {
         match &mut self.state {
             State::Flushing { .. } => {
                 let reason = "closed before everything was delivered";
-                tracing::warn!(remote = %self.remote, reason);
+                tracing::warn!(remote = %self.path.remote, reason);
                 self.tell(now, reason, ConnectionError::LingerExpired);
             }
             State::Closing(Closing::Telling { tries, due, .. }) if *tries < MAX_CLOSES => {
@@ -165,6 +165,6 @@ impl Connection {
     }
 
     fn close_interval(&self) -> Duration {
-        self.recovery.pto_base().clamp(MIN_CLOSE_INTERVAL, MAX_CLOSE_INTERVAL)
+        self.path.recovery.pto_base().clamp(MIN_CLOSE_INTERVAL, MAX_CLOSE_INTERVAL)
     }
 }

@@ -97,7 +97,7 @@ impl Connection {
     pub(crate) fn accept(now: Instant, origin: Origin, accepted: Accepted) -> Self {
         let mut connection = Self::new(now, origin, State::Open { cookie: None });
         connection.remote_cid = accepted.remote_cid;
-        let rtt = &mut connection.recovery.rtt;
+        let rtt = &mut connection.path.recovery.rtt;
         // A shorter age bounds the round trip, but a host that slept may have made it too long for a sample.
         if accepted.is_first && accepted.age > rtt.smoothed() {
             rtt.update(accepted.age, Duration::ZERO);
@@ -106,7 +106,7 @@ impl Connection {
         }
         connection.apply_params(accepted.params);
         // What the client has sent so far passes; of what this side sends nothing is known.
-        connection.path_mtu.begin(accepted.hello_bytes, false);
+        connection.path.mtu.begin(accepted.hello_bytes, false);
         connection.follow_path_mtu();
         connection.events.push_back(Event::Connected);
         connection.rearm(now);
@@ -126,7 +126,7 @@ impl Connection {
         };
         if let Some(sent_at) = hello.sent.get(usize::from(challenge.attempt)) {
             let sample = now.saturating_duration_since(*sent_at);
-            self.recovery.rtt.update(sample, Duration::ZERO);
+            self.path.recovery.rtt.update(sample, Duration::ZERO);
         }
         let hello_bytes = hello.bytes_of(challenge.attempt);
         let mut params = Vec::new();
@@ -134,15 +134,15 @@ impl Connection {
         let cookie = CookieEcho { version: challenge.version, cookie: challenge.cookie, params };
         self.state = State::Open { cookie: Some(cookie) };
         self.remote_cid = challenge.scid;
-        self.local_ip = to;
+        self.path.local_ip = to;
         self.apply_params(challenge.params);
-        self.path_mtu.begin(hello_bytes, true);
+        self.path.mtu.begin(hello_bytes, true);
         self.follow_path_mtu();
-        self.heard_at = now;
-        self.recovery.on_heard(now);
+        self.life.heard_at = now;
+        self.path.recovery.on_heard(now);
         self.timers.set(TimerKind::Handshake, None);
         // The server makes its state from the first packet: send one even if nobody has data yet.
-        self.ping_due = true;
+        self.life.ping_due = true;
         self.events.push_back(Event::Connected);
     }
 

@@ -2,8 +2,9 @@
 
 //! One association: its state, the application's verbs, and how its parts are wired together.
 //!
-//! The phases have a file each: [`handshake`], [`receive`], [`transmit`] with [`redundancy`], [`settle`], [`timeouts`],
-//! [`probing`], [`path`], [`other_port`], [`unreachable`](mod@unreachable) and [`close`].
+//! Its parts are [`Path`], [`Outgoing`] and [`Incoming`]. The phases have a file each: [`handshake`], [`receive`],
+//! [`transmit`] with [`redundancy`], [`settle`], [`timeouts`], [`probing`], [`validation`], [`other_port`],
+//! [`unreachable`](mod@unreachable) and [`close`].
 
 mod close;
 mod handshake;
@@ -18,10 +19,11 @@ mod settle;
 mod timeouts;
 mod transmit;
 mod unreachable;
+mod validation;
 
 use std::{
     collections::VecDeque,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     time::{Duration, Instant},
 };
 
@@ -30,14 +32,10 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 
 use crate::{
-    acks::AckManager,
-    batches::Batches,
-    chunk_size::ChunkTuner,
     config::{Config, MAX_MTU},
     error::{ConnectionError, SendError},
     event::Event,
-    path_mtu::PathMtu,
-    recovery::{left_out::LeftOut, sleep, Outcome, Recovery},
+    recovery::{left_out::LeftOut, sleep, Outcome},
     send::queue::Outlet,
     stats::Stats,
     timer::{TimerKind, Timers},
@@ -50,10 +48,9 @@ use handshake::{CookieEcho, Hello};
 use incoming::Incoming;
 use other_port::OtherPort;
 use outgoing::Outgoing;
-use path::{Doubts, Left, PathProbe};
+use path::Path;
 pub use receive::Datagram;
 pub use transmit::{Transmit, ONE_CHUNK_OVERHEAD_BYTES};
-use unreachable::Suspicion;
 pub use unreachable::{Refusal, UnreachableReport};
 
 /// Where a connection stands.
@@ -79,58 +76,37 @@ pub(crate) struct Origin {
     pub(crate) seed: [u8; 32],
 }
 
+/// Whether the peer lives, and what is asked of it for that.
+#[derive(Debug)]
+struct Life {
+    heard_at: Instant,
+    /// When the end of a silence was put off: this host had slept through its time.
+    spared_at: Option<Instant>,
+    pinged_at: Instant,
+    ping_due: bool,
+}
+
 /// One association. See the [crate] documentation for how it is driven.
 #[derive(Debug)]
 pub struct Connection {
     config: Config,
     state: State,
-    remote: SocketAddr,
-    local_ip: Option<IpAddr>,
-    path_probe: Option<PathProbe>,
-    path_response: Option<(SocketAddr, u64)>,
-    doubts: Doubts,
-    left: Option<Left>,
-    /// When the peer last asked whether we are at the address that it sees, and its token.
-    asked_by_peer: Option<(Instant, u64)>,
-    /// When it last asked about two addresses.
-    restless_at: Option<Instant>,
-    /// The next silence of the peer after which it hears from us then.
-    restless_wait: Duration,
     local_cid: ConnectionId,
     remote_cid: ConnectionId,
-    /// The longest datagram that the path carries.
-    path_mtu: PathMtu,
-    /// The size of chunks that pays, below that.
-    chunk_tuner: ChunkTuner,
-    /// Whether packets leave several at a time.
-    batches: Batches,
-    /// A small packet shall show whether only large ones vanish.
-    small_packet_due: bool,
     peer_app_params: Bytes,
 
-    recovery: Recovery,
-    acks: AckManager,
-
+    path: Path,
     outgoing: Outgoing,
     incoming: Incoming,
 
     timers: Timers,
     /// What timestamps count from.
     epoch: Instant,
-    /// When the peer is told the time, although no message with a deadline leaves.
-    time_due_at: Instant,
     now: Instant,
     driven_at: Instant,
-    heard_at: Instant,
-    /// When the end of a silence was put off: this host had slept through its time.
-    spared_at: Option<Instant>,
-    pinged_at: Instant,
-    ping_due: bool,
+    life: Life,
     /// This side has opened the connection.
     dialled: bool,
-    /// Between the peer and this side there is only memory.
-    is_local: bool,
-    suspicion: Option<Suspicion>,
     other_port: OtherPort,
     events: VecDeque<Event>,
     close_reason: Option<ConnectionError>,
@@ -143,44 +119,23 @@ impl Connection {
     fn new(now: Instant, origin: Origin, state: State) -> Self {
         let Origin { config, remote, local_cid, seed } = origin;
         let mut rng = ChaCha8Rng::from_seed(seed);
-        let path_mtu = PathMtu::new(config.usual_mtu(remote));
         let left_out = LeftOut::new(&mut rng);
         let dialled = matches!(state, State::Hello(_));
         Self {
-            recovery: Recovery::new(&config, path_mtu.size(), left_out, now),
-            acks: AckManager::new(config.max_ack_delay, now),
-            outgoing: Outgoing::new(&config),
+            path: Path::new(&config, remote, left_out, now),
+            outgoing: Outgoing::new(&config, now),
             incoming: Incoming::new(&config, now),
-            path_mtu,
-            chunk_tuner: ChunkTuner::default(),
-            batches: Batches::default(),
-            small_packet_due: false,
             config,
             state,
-            remote,
-            local_ip: None,
-            path_probe: None,
-            path_response: None,
-            doubts: Doubts::default(),
-            left: None,
-            asked_by_peer: None,
-            restless_at: None,
-            restless_wait: Duration::ZERO,
             local_cid,
             remote_cid: ConnectionId(0),
             peer_app_params: Bytes::new(),
             timers: Timers::default(),
             epoch: now,
-            time_due_at: now,
             now,
             driven_at: now,
-            heard_at: now,
-            spared_at: None,
-            pinged_at: now,
-            ping_due: false,
+            life: Life { heard_at: now, spared_at: None, pinged_at: now, ping_due: false },
             dialled,
-            is_local: false,
-            suspicion: None,
             other_port: OtherPort::default(),
             events: VecDeque::new(),
             close_reason: None,
@@ -205,7 +160,7 @@ impl Connection {
     }
 
     fn apply_params(&mut self, params: Params) {
-        self.path_mtu.limit(params.max_datagram_bytes, params.recut);
+        self.path.mtu.limit(params.max_datagram_bytes, params.recut);
         self.outgoing.credit.raise(params.connection_window_bytes);
         self.outgoing.set_lane_credit(params.lane_window_bytes);
         self.incoming.set_hold(params.hold);
@@ -304,13 +259,13 @@ impl Connection {
     /// The peer's address.
     #[must_use]
     pub fn remote(&self) -> SocketAddr {
-        self.remote
+        self.path.remote
     }
 
     /// When the peer was last heard: the arrival of its latest packet that was new and undamaged.
     #[must_use]
     pub fn heard_at(&self) -> Instant {
-        self.heard_at
+        self.life.heard_at
     }
 
     /// The peer's [`ConfigBuilder::app_params`](crate::ConfigBuilder::app_params), once connected.
@@ -322,7 +277,7 @@ impl Connection {
     /// The longest datagram that may be sent now, but for probes, in bytes of UDP payload.
     #[must_use]
     pub fn path_mtu(&self) -> u16 {
-        self.path_mtu.size()
+        self.path.mtu.size()
     }
 
     /// Whether messages can be sent.
@@ -359,14 +314,11 @@ impl Connection {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = self.counters.clone();
-        self.recovery.fill(&mut stats);
-        stats.reverse_loss = self.acks.loss.upper();
+        self.path.fill(&mut stats);
         self.outgoing.fill(self.now, &mut stats);
         self.incoming.fill(&mut stats);
-        self.path_mtu.fill(&mut stats);
         // A chunk is shorter than a datagram.
         stats.chunk_bytes = self.chunk_limits().new as u16;
-        stats.chunk_size_changes = self.chunk_tuner.changes();
         stats
     }
 
@@ -387,7 +339,7 @@ impl Connection {
         let driven_at = std::mem::replace(&mut self.driven_at, now);
         if now - driven_at >= sleep::MIN_SLEEP {
             if let Some((due, _)) = self.timers.next() {
-                self.recovery.on_awake(driven_at, due.max(driven_at), now);
+                self.path.recovery.on_awake(driven_at, due.max(driven_at), now);
                 if now.saturating_duration_since(due) >= sleep::MIN_SLEEP {
                     self.incoming.on_awake(driven_at, now);
                 }
@@ -408,8 +360,8 @@ impl Connection {
 
     fn outlet(&self, now: Instant) -> Outlet {
         Outlet {
-            rate: self.recovery.carried_rate(),
-            silence: self.recovery.silence(now),
+            rate: self.path.recovery.carried_rate(),
+            silence: self.path.recovery.silence(now),
             queued_bytes: self.outgoing.queued_bytes(),
         }
     }

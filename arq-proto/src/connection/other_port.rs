@@ -31,7 +31,7 @@ impl Connection {
         if !self.config.may_change_port || !self.dialled || self.cookie().is_some() {
             return;
         }
-        let time_outs = self.recovery.time_outs();
+        let time_outs = self.path.recovery.time_outs();
         let (at, interval) = match self.other_port.next {
             Some(next) if time_outs > 1 => next,
             // The first of a silence.
@@ -39,7 +39,7 @@ impl Connection {
         };
         self.other_port.next = Some((at, interval));
         // Not where bad luck explains it.
-        let flat = pto::flat_count(self.recovery.loss.upper(), self.acks.loss.upper());
+        let flat = pto::flat_count(self.path.recovery.loss.upper(), self.path.acks.loss.upper());
         if time_outs > flat && now >= at {
             let interval = (2 * interval).min(MAX_INTERVAL);
             self.other_port = OtherPort { next: Some((now + interval, interval)), due: true };
@@ -55,7 +55,7 @@ impl Connection {
         if !std::mem::take(&mut self.other_port.due) {
             return None;
         }
-        let mut draft = self.start_packet(now, out, self.path_mtu.size().into())?;
+        let mut draft = self.start_packet(now, out, self.path.mtu.size().into())?;
         let start = draft.start;
         draft.put(out, &Frame::Ping, None);
         DataHeader::set_ack_now(&mut out[start..]);

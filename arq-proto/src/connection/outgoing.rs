@@ -38,12 +38,14 @@ pub(super) struct Outgoing {
     pub(super) first_round_open: bool,
     /// A message was longer than a packet: longer packets would be of use.
     pub(super) has_long_messages: bool,
+    /// When the peer is told the time, although no message with a deadline leaves.
+    pub(super) time_due_at: Instant,
     /// Where repair symbols are computed.
     pub(super) scratch: Vec<u8>,
 }
 
 impl Outgoing {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config, now: Instant) -> Self {
         let limits = QueueLimits::new(config);
         Self {
             lanes: PerLane::new(|id| SendLane::new(id, limits, repair_time(config, id))),
@@ -54,6 +56,7 @@ impl Outgoing {
             peer_takes_repair: false,
             first_round_open: false,
             has_long_messages: false,
+            time_due_at: now,
             scratch: Vec::new(),
         }
     }

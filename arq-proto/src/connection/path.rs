@@ -1,311 +1,99 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! The peer's address may change (NAT rebinding, roaming). Where its newest packet came from is the best guess of where
-//! it is, so packets go there at once, but no more than a spoofed address may be sent; the rest goes on to the
-//! address in use until the new one has shown that the peer receives there (RFC 9000 §8.2, §9.3). That each of the two
-//! may be the wrong one has consequences: see [`Recovery::leave_path`](crate::recovery::Recovery::leave_path).
+//! One way to the peer: its addresses, what it does to packets, and what may leave on it now.
+//!
+//! There is one for now. How it is exchanged for another is the matter of [`validation`](super::validation).
 
 use std::{
     net::{IpAddr, SocketAddr},
     time::{Duration, Instant},
 };
 
-use rand_core::RngCore;
-
 use super::{
-    receive::Datagram,
     transmit::{Transmit, PATH_PACKET_BYTES},
-    Connection,
+    unreachable::Suspicion,
+    validation::{Candidate, Doubts, Left, PathProbe, RESTLESS_FOR},
 };
 use crate::{
+    acks::AckManager,
+    batches::Batches,
     chunk_size::ChunkTuner,
-    recovery::estimate::LossEstimator,
-    timer::TimerKind,
-    units::PacketNumber,
-    wire::{frame::Frame, packet::DataHeader, BASE_MTU},
+    config::Config,
+    path_mtu::PathMtu,
+    recovery::{confidence::Confidence, left_out::LeftOut, Recovery},
+    stats::Stats,
+    wire::frame::Frame,
 };
 
-/// A question is repeated this often, then not before something comes from there again.
-const MAX_REPEATS: u8 = 5;
-/// The longest wait between two questions, unless a probe time-out is longer.
-const MAX_INTERVAL: Duration = Duration::from_secs(1);
-/// Bytes sent to an address that has not answered, per byte received from it (RFC 9000 §8.1).
-const MAX_AMPLIFICATION: u64 = 3;
-/// After a copy was seen for what it is, nobody is asked for so long.
-const COPIES_DOUBTED_FOR: Duration = Duration::from_secs(3);
-/// A peer that was elsewhere and is back is not followed again before so long, unless it answers from there: some hosts
-/// and networks use two addresses in turn.
-const RETURN_DOUBTED_FOR: Duration = Duration::from_secs(1);
-/// A peer that has asked about two addresses of ours within so long sees us behind a NAT that is restless, for as long
-/// after the second: the next mapping may be as short.
-const RESTLESS_FOR: Duration = Duration::from_secs(5);
-/// Silence of the peer after which it is told where such a NAT has put us, at most, unless a round trip is longer.
-const RESTLESS_KEEP_ALIVE: Duration = Duration::from_millis(250);
-
-/// An address from which authentic packets come, while it is asked to answer.
+/// What is known of the way to the peer.
 #[derive(Debug)]
-pub(super) struct PathProbe {
-    address: SocketAddr,
-    token: u64,
-    /// The packet that raised the question.
-    raised_by: PacketNumber,
-    raised_at: Instant,
-    /// The answer came.
-    answered: bool,
-    received_bytes: u64,
-    sent_bytes: u64,
-    repeats: u8,
-    /// The next wait for an answer.
-    interval: Duration,
-    due: bool,
-    /// The address in use is to be asked, too.
-    due_in_use: bool,
-    /// The newest packet of all came from there.
-    has_newest: bool,
-    /// Packets go there without waiting for the answer.
-    is_open: bool,
+pub(super) struct Path {
+    pub(super) remote: SocketAddr,
+    pub(super) local_ip: Option<IpAddr>,
+    /// Between the peer and this side there is only memory.
+    pub(super) is_local: bool,
+    pub(super) recovery: Recovery,
+    pub(super) acks: AckManager,
+    /// The longest datagram that the path carries.
+    pub(super) mtu: PathMtu,
+    /// The size of chunks that pays, below that.
+    pub(super) chunk_tuner: ChunkTuner,
+    /// Whether packets leave several at a time.
+    pub(super) batches: Batches,
+    /// A small packet shall show whether only large ones vanish.
+    pub(super) small_packet_due: bool,
+    /// An address that may be the peer's.
+    pub(super) probe: Option<PathProbe>,
+    /// Where the peer asks whether this side receives, and its token.
+    pub(super) response: Option<(SocketAddr, u64)>,
+    pub(super) doubts: Doubts,
+    pub(super) left: Option<Left>,
+    /// When the peer last asked whether this side is at the address that it sees, and its token.
+    pub(super) asked_by_peer: Option<(Instant, u64)>,
+    /// When it last asked about two addresses.
+    pub(super) restless_at: Option<Instant>,
+    /// The next silence of the peer after which it hears from this side then.
+    pub(super) restless_wait: Duration,
+    pub(super) suspicion: Option<Suspicion>,
 }
 
-impl PathProbe {
-    /// Bytes that may be sent to the address now.
-    fn allowance(&self) -> u64 {
-        (MAX_AMPLIFICATION * self.received_bytes).saturating_sub(self.sent_bytes)
-    }
-}
-
-/// The address that the peer had until it moved.
-#[derive(Debug)]
-pub(super) struct Left {
-    address: SocketAddr,
-    /// The packet that raised the question whether it had.
-    raised_by: PacketNumber,
-    /// When it becomes an address like any other.
-    until: Instant,
-}
-
-/// What copies of packets, and a peer that came back, lead to.
-#[derive(Debug, Default)]
-pub(super) struct Doubts {
-    /// No address is asked, nor believed, before.
-    no_question_until: Option<Instant>,
-    /// Packets wait for the answer before.
-    no_data_until: Option<Instant>,
-}
-
-impl Doubts {
-    fn is_doubted(&self, now: Instant) -> bool {
-        self.no_question_until.is_some_and(|until| now < until)
-    }
-}
-
-/// Where the peer may be although it has not answered from there yet.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Candidate {
-    pub(super) address: SocketAddr,
-    /// Bytes that may be sent there now.
-    pub(super) allowance: u64,
-}
-
-impl Connection {
-    /// The local address that the server's answer, or since then the peer's newest packet, was sent to, where the platform
-    /// tells: a server that is bound to several answers from there. `None` once
-    /// [`handle_local_ip_gone`](Self::handle_local_ip_gone) was called, until the next such packet.
-    #[must_use]
-    pub fn local_ip(&self) -> Option<IpAddr> {
-        self.local_ip
-    }
-
-    /// The system refused to send from [`local_ip`](Self::local_ip): this host does not have that address any more.
-    pub fn handle_local_ip_gone(&mut self) {
-        self.local_ip = None;
-    }
-
-    /// Where an authentic packet came from and went to. Only one that is newer than all before can mean that
-    /// the peer has moved: an old one was merely delayed.
-    pub(super) fn note_path(&mut self, now: Instant, received: Datagram<'_>, number: PacketNumber) {
-        let Datagram { from, to, bytes } = received;
-        let newest = number >= self.acks.expected();
-        self.local_ip = to.filter(|_| newest).or(self.local_ip);
-        if from == self.remote {
-            if self.doubt_move(number) {
-                self.doubts.no_data_until = Some(now + RETURN_DOUBTED_FOR);
-            }
-            return;
-        }
-        if let Some(probe) = self.path_probe.as_mut().filter(|probe| probe.address == from) {
-            probe.received_bytes += bytes.len() as u64;
-        }
-        if self.is_back(now, from, number) {
-            self.doubts.no_data_until = Some(now + RETURN_DOUBTED_FOR);
-        } else if newest && !self.doubts.is_doubted(now) {
-            self.raise_question(now, received, number);
-            self.follow_peer(now);
+impl Path {
+    pub(super) fn new(
+        config: &Config,
+        remote: SocketAddr,
+        left_out: LeftOut,
+        now: Instant,
+    ) -> Self {
+        let mtu = PathMtu::new(config.usual_mtu(remote));
+        Self {
+            remote,
+            local_ip: None,
+            is_local: false,
+            recovery: Recovery::new(config, mtu.size(), left_out, now),
+            acks: AckManager::new(config.max_ack_delay, now),
+            mtu,
+            chunk_tuner: ChunkTuner::default(),
+            batches: Batches::default(),
+            small_packet_due: false,
+            probe: None,
+            response: None,
+            doubts: Doubts::default(),
+            left: None,
+            asked_by_peer: None,
+            restless_at: None,
+            restless_wait: Duration::ZERO,
+            suspicion: None,
         }
     }
 
-    /// The newest packet came from elsewhere.
-    fn raise_question(&mut self, now: Instant, received: Datagram<'_>, number: PacketNumber) {
-        let opens = self.doubts.no_data_until.is_none_or(|until| until <= now);
-        let known = self.path_probe.as_ref().is_some_and(|probe| probe.address == received.from);
-        if !known {
-            self.timers.set(TimerKind::Path, None);
-            self.path_probe = Some(PathProbe {
-                address: received.from,
-                token: self.rng.next_u64(),
-                raised_by: number,
-                raised_at: now,
-                answered: false,
-                received_bytes: received.bytes.len() as u64,
-                sent_bytes: 0,
-                repeats: 0,
-                interval: self.recovery.pto_base(),
-                due: false,
-                due_in_use: false,
-                has_newest: true,
-                is_open: false,
-            });
-        }
-        let Some(probe) = &mut self.path_probe else { return };
-        probe.has_newest = true;
-        // Asked in vain, and still sending from there: the answer may have been lost, or be under way.
-        let asks = !probe.answered && !self.timers.is_set(TimerKind::Path);
-        if asks {
-            probe.repeats = 0;
-        }
-        if opens && !std::mem::replace(&mut probe.is_open, true) {
-            (probe.raised_by, probe.raised_at) = (number, now);
-            self.leave_path(now);
-        }
-        if asks {
-            self.ask_path(now);
-        }
-    }
-
-    /// Packets go to where the peer seems to be now.
-    fn leave_path(&mut self, now: Instant) {
-        self.recovery.leave_path();
-        // Its acknowledgement tells what was lost on the way to where the peer no longer is.
-        self.ping_due |= self.recovery.in_flight_bytes() > 0;
-        self.recovery.give_up_overdue(now, &mut self.outcome);
-        self.settle(now);
-    }
-
-    /// A packet that was received before, and is authentic. If it comes from the address in use and raised the question
-    /// about another one, or is newer, what came first was a copy (RFC 9000 §9.3.3).
-    pub(super) fn note_repeated(&mut self, now: Instant, from: SocketAddr, number: PacketNumber) {
-        if self.is_back(now, from, number) || from == self.remote && self.doubt_move(number) {
-            self.doubts.no_question_until = Some(now + COPIES_DOUBTED_FOR);
-        }
-    }
-
-    /// The peer was followed too soon: this is no older than what said that it had moved, and comes from where it was.
-    fn is_back(&mut self, now: Instant, from: SocketAddr, number: PacketNumber) -> bool {
-        let left = self.left.as_ref().filter(|left| left.address == from && now < left.until);
-        let is_back = left.is_some_and(|left| number >= left.raised_by);
-        if is_back {
-            self.left = None;
-            self.move_to(from);
-        }
-        is_back
-    }
-
-    /// The peer is where it was, if this is no older than what said otherwise. Tells whether that answers a question.
-    fn doubt_move(&mut self, number: PacketNumber) -> bool {
-        let Some(probe) = self.path_probe.as_mut().filter(|probe| number >= probe.raised_by) else {
-            return false;
-        };
-        (probe.due, probe.due_in_use) = (false, false);
-        let was_asked = std::mem::take(&mut probe.has_newest);
-        if std::mem::take(&mut probe.is_open) {
-            self.recovery.enter_path();
-        }
-        was_asked
-    }
-
-    /// Asks, and waits for the answer: twice as long each time. Only the path in use is measured, and the
-    /// new one may be slower by any factor (RFC 9000 §8.2.4).
-    fn ask_path(&mut self, now: Instant) {
-        let Some(probe) = &mut self.path_probe else { return };
-        (probe.due, probe.due_in_use) = (true, true);
-        self.timers.set(TimerKind::Path, Some(now + probe.interval));
-        probe.interval = (probe.interval * 2).min(MAX_INTERVAL).max(probe.interval);
-    }
-
-    pub(super) fn on_path_response(&mut self, now: Instant, from: SocketAddr, token: u64) {
-        let Some(probe) = &self.path_probe else { return };
-        // Whoever has sent from elsewhere since is there no longer.
-        if probe.address == from && probe.token == token && probe.has_newest {
-            if let Some(probe) = &mut self.path_probe {
-                probe.answered = true;
-            }
-            self.follow_peer(now);
-        }
-    }
-
-    /// Moves to an address that has answered. Not before the address in use could have answered as well: what is faster
-    /// than that may be a copy.
-    fn follow_peer(&mut self, now: Instant) {
-        let probe = self.path_probe.as_ref().filter(|probe| probe.answered && probe.has_newest);
-        let Some(probe) = probe.filter(|_| !self.doubts.is_doubted(now)) else { return };
-        let due = probe.raised_at + self.recovery.repair_delay();
-        if now < due {
-            return self.timers.set(TimerKind::Path, Some(due));
-        }
-        let until = now + COPIES_DOUBTED_FOR;
-        let left = Left { address: self.remote, raised_by: probe.raised_by, until };
-        let round_trip = now.saturating_duration_since(probe.raised_at);
-        self.move_to(probe.address);
-        self.recovery.rtt.assume_at_most(round_trip);
-        self.left = Some(left);
-    }
-
-    fn move_to(&mut self, address: SocketAddr) {
-        // Not louder: a peer may move as often as it likes.
-        tracing::debug!(old = %self.remote, new = %address, "the peer has moved");
-        self.remote = address;
-        self.path_probe = None;
-        self.timers.set(TimerKind::Path, None);
-        self.acks.loss = LossEstimator::default();
-        self.chunk_tuner = ChunkTuner::default();
-        self.batches.on_path_change();
-        self.path_mtu.on_path_change(self.config.usual_mtu(address));
-        // First the size of packets, then those who count in it.
-        self.follow_path_mtu();
-        self.recovery.on_path_change();
-    }
-
-    pub(super) fn on_path_timer(&mut self, now: Instant) {
-        let Some(probe) = &mut self.path_probe else { return };
-        if probe.answered {
-            return self.follow_peer(now);
-        }
-        // The token stays good: its answer may take longer than all that.
-        if probe.has_newest && probe.repeats < MAX_REPEATS {
-            probe.repeats += 1;
-            self.ask_path(now);
-        }
-    }
-
-    /// The peer asks whether we receive at the address that it used. Answered there only as far as
-    /// the limit for an address that has not answered us allows.
-    pub(super) fn on_path_challenge(&mut self, now: Instant, from: SocketAddr, token: u64) {
-        let mut answered = from == self.remote;
-        if answered {
-            let last = self.asked_by_peer.replace((now, token));
-            if last.is_some_and(|(at, before)| before != token && now < at + RESTLESS_FOR) {
-                self.restless_at = Some(now);
-            }
-        } else if let Some(probe) = self.path_probe.as_ref().filter(|probe| probe.address == from) {
-            answered = probe.allowance() >= PATH_PACKET_BYTES;
-        }
-        if answered {
-            self.path_response = Some((from, token));
-        }
+    /// How sure it is that what is out arrives.
+    pub(super) fn confidence(&self) -> Confidence {
+        Confidence::new(self.recovery.loss.upper())
     }
 
     /// Where the peer may be, if a packet may be sent there.
     pub(super) fn candidate(&self) -> Option<Candidate> {
-        let probe = self.path_probe.as_ref().filter(|probe| probe.is_open)?;
+        let probe = self.probe.as_ref().filter(|probe| probe.is_open)?;
         // A question must still be possible.
         let allowance = probe.allowance().saturating_sub(PATH_PACKET_BYTES);
         (allowance > 0).then_some(Candidate { address: probe.address, allowance })
@@ -319,74 +107,34 @@ impl Connection {
 
     /// Counts what is sent to an address that has not answered.
     pub(super) fn count_allowance(&mut self, transmit: &Transmit) {
-        let probe = self.path_probe.as_mut();
+        let probe = self.probe.as_mut();
         if let Some(probe) = probe.filter(|probe| probe.address == transmit.destination) {
             probe.sent_bytes += transmit.size as u64;
         }
     }
 
     /// A question or answer about an address, in a packet of its own: where to, and what.
-    fn take_path_frame(&mut self) -> Option<(SocketAddr, Frame<'static>)> {
-        if let Some((to, token)) = self.path_response.take() {
+    pub(super) fn take_frame(&mut self) -> Option<(SocketAddr, Frame<'static>)> {
+        if let Some((to, token)) = self.response.take() {
             return Some((to, Frame::PathResponse(token)));
         }
-        let probe = self.path_probe.as_mut()?;
+        let probe = self.probe.as_mut()?;
         if std::mem::take(&mut probe.due) && probe.allowance() >= PATH_PACKET_BYTES {
             return Some((probe.address, Frame::PathChallenge(probe.token)));
         }
-        // Whoever has sent copies from elsewhere does not keep the peer from answering here.
+        // Copies from elsewhere do not keep the peer from answering here.
         std::mem::take(&mut probe.due_in_use).then_some((self.remote, Frame::Ping))
     }
 
-    pub(super) fn transmit_path(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
-        // The cookie would make the packet larger than what it answers, and a client that has not
-        // been answered yet has no path to leave.
-        if self.cookie().is_some() {
-            return None;
-        }
-        let (destination, frame) = self.take_path_frame()?;
-        let mut draft = self.start_packet(now, out, BASE_MTU.into())?;
-        draft.put(out, &frame, None);
-        DataHeader::set_ack_now(&mut out[draft.start..]);
-        // Its loss says nothing about the path in use, and it has a timer of its own.
-        draft.in_flight = false;
-        let size = self.finish_packet(now, out, draft);
-        Some(Transmit { destination, size, segment_size: size, from_other_port: false })
+    /// Whether this side is behind a restless NAT, as far as it has heard by `heard_at`.
+    pub(super) fn is_restless(&self, heard_at: Instant) -> bool {
+        self.restless_at.is_some_and(|at| heard_at < at + RESTLESS_FOR)
     }
 
-    /// Whether we are behind a restless NAT, as far as we have heard.
-    fn is_restless(&self) -> bool {
-        self.restless_at.is_some_and(|at| self.heard_at < at + RESTLESS_FOR)
-    }
-
-    /// When the peer is asked whether it lives, and so told where we are.
-    pub(super) fn keep_alive_deadline(&self) -> Option<Instant> {
-        let asked_at = self.heard_at.max(self.pinged_at);
-        let (wait, asks) = match self.is_restless() {
-            // Probes back off.
-            true => (self.restless_wait.min(self.keep_alive()), self.recovery.only_asks()),
-            false => (self.keep_alive(), false),
-        };
-        // Probes of what is in flight ask as well.
-        let quiet = self.recovery.in_flight_bytes() == 0 || asks;
-        (quiet && !self.ping_due).then(|| asked_at + wait)
-    }
-
-    pub(super) fn on_keep_alive_timer(&mut self, now: Instant) {
-        self.pinged_at = now;
-        self.ping_due = true;
-        // Not always the same time: it might be that of the NAT.
-        let most = RESTLESS_KEEP_ALIVE.max(self.recovery.rtt.smoothed() / 2);
-        let share = f64::from(self.rng.next_u32()) / f64::from(u32::MAX);
-        self.restless_wait = most / 2 + (most / 2).mul_f64(share);
-    }
-
-    /// The least size of a packet that only asks, in bytes: the more comes from an address, the more may be answered.
-    pub(super) fn least_ping_bytes(&self) -> usize {
-        if self.is_restless() {
-            BASE_MTU.into()
-        } else {
-            0
-        }
+    pub(super) fn fill(&self, stats: &mut Stats) {
+        self.recovery.fill(stats);
+        stats.reverse_loss = self.acks.loss.upper();
+        self.mtu.fill(stats);
+        stats.chunk_size_changes = self.chunk_tuner.changes();
     }
 }

@@ -37,7 +37,7 @@ impl Connection {
     /// Datagrams with messages that were refused count as lost like others.
     pub fn handle_refused(&mut self, now: Instant, size: usize) {
         let now = self.advance(now);
-        self.path_mtu.on_refused(now, size, self.recovery.loss.upper());
+        self.path.mtu.on_refused(now, size, self.path.recovery.loss.upper());
         self.follow_path_mtu();
         self.rearm(now);
     }
@@ -47,7 +47,7 @@ impl Connection {
     pub fn handle_interface_mtu(&mut self, now: Instant, bytes: u16) {
         let now = self.advance(now);
         if self.config.mtu.is_none() {
-            self.path_mtu.set_ceiling(bytes);
+            self.path.mtu.set_ceiling(bytes);
         }
         self.rearm(now);
     }
@@ -58,8 +58,8 @@ impl Connection {
         if self.config.mtu.is_some() || ceiling > LONGEST_FRAME_BYTES {
             return true;
         }
-        let takes = self.recovery.carried_rate().time_for(ceiling.into());
-        let is_known = self.path_mtu.settled() >= ASKS_AFTER;
+        let takes = self.path.recovery.carried_rate().time_for(ceiling.into());
+        let is_known = self.path.mtu.settled() >= ASKS_AFTER;
         self.outgoing.has_long_messages && is_known && takes <= MOST_FOR_A_PACKET
     }
 
@@ -72,21 +72,21 @@ impl Connection {
     ) -> Option<Transmit> {
         // A client that still sends its cookie has not been heard; while nobody answers, all that is
         // lost would be taken for too long.
-        let lost = self.recovery.time_outs() > 0 || !self.recovery.is_on_path();
+        let lost = self.path.recovery.time_outs() > 0 || !self.path.recovery.is_on_path();
         if self.cookie().is_some() || lost {
             return None;
         }
         // The handshake had packets as long as a probe: where its round trip was long, a probe may take the line for a
         // second.
-        if self.recovery.rtt.min() > MOST_FOR_A_PROBE && !self.outgoing.has_long_messages {
+        if self.path.recovery.rtt.min() > MOST_FOR_A_PROBE && !self.outgoing.has_long_messages {
             return None;
         }
-        if self.path_mtu.looks_for_more().is_some_and(|ceiling| !self.wants_more(ceiling)) {
+        if self.path.mtu.looks_for_more().is_some_and(|ceiling| !self.wants_more(ceiling)) {
             return None;
         }
-        let busy = self.recovery.in_flight_bytes() > 0;
-        let size = self.path_mtu.next_probe(now, self.recovery.loss.upper(), busy)?;
-        if self.recovery.pacing_delay(now).is_some() {
+        let busy = self.path.recovery.in_flight_bytes() > 0;
+        let size = self.path.mtu.next_probe(now, self.path.recovery.loss.upper(), busy)?;
+        if self.path.recovery.pacing_delay(now).is_some() {
             return None;
         }
         let mut draft = self.start_packet(now, out, size.into())?;
@@ -95,11 +95,11 @@ impl Connection {
         draft.pad(out);
         DataHeader::set_ack_now(&mut out[start..]);
         draft.in_flight = false;
-        let number = self.recovery.next_number();
+        let number = self.path.recovery.next_number();
         self.finish_packet(now, out, draft);
-        self.path_mtu.on_probe_sent(number, size, now + 2 * self.recovery.pto_base());
+        self.path.mtu.on_probe_sent(number, size, now + 2 * self.path.recovery.pto_base());
         // Something after it must arrive, or silence would be taken for its loss.
-        self.ping_due = true;
+        self.life.ping_due = true;
         Some(self.single(start, out.len()))
     }
 
@@ -109,10 +109,10 @@ impl Connection {
         now: Instant,
         out: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        if !std::mem::take(&mut self.small_packet_due) {
+        if !std::mem::take(&mut self.path.small_packet_due) {
             return None;
         }
-        let mut draft = self.start_packet(now, out, self.path_mtu.size().into())?;
+        let mut draft = self.start_packet(now, out, self.path.mtu.size().into())?;
         let start = draft.start;
         draft.put(out, &Frame::Ping, None);
         DataHeader::set_ack_now(&mut out[start..]);
@@ -121,60 +121,60 @@ impl Connection {
     }
 
     pub(super) fn on_mtu_timer(&mut self, now: Instant) {
-        let (acked, loss) = (self.recovery.largest_acked(), self.recovery.loss.upper());
-        self.path_mtu.on_deadline(now, acked, loss);
+        let (acked, loss) = (self.path.recovery.largest_acked(), self.path.recovery.loss.upper());
+        self.path.mtu.on_deadline(now, acked, loss);
         self.follow_path_mtu();
     }
 
     /// What became of packets that are settled tells of sizes and batches.
     pub(super) fn learn_shapes(&mut self, now: Instant) {
-        let mut settled = std::mem::take(&mut self.recovery.settled);
-        let loss = self.recovery.loss.upper();
-        let had_stopped = self.batches.are_stopped();
+        let mut settled = std::mem::take(&mut self.path.recovery.settled);
+        let loss = self.path.recovery.loss.upper();
+        let had_stopped = self.path.batches.are_stopped();
         for Settled { bytes, burst, side, lost } in settled.drain(..) {
-            self.batches.on_settled(burst, lost);
+            self.path.batches.on_settled(burst, lost);
             // Most packets of a batch are long: its loss is not that of their size.
-            if !self.batches.doubts(burst) {
-                self.path_mtu.on_settled(now, bytes, lost, loss);
-                self.path_mtu.compare(now, bytes, side, lost);
-                self.chunk_tuner.on_settled(bytes, lost);
+            if !self.path.batches.doubts(burst) {
+                self.path.mtu.on_settled(now, bytes, lost, loss);
+                self.path.mtu.compare(now, bytes, side, lost);
+                self.path.chunk_tuner.on_settled(bytes, lost);
             }
         }
         // Keeps the buffer: it is filled for every acknowledgement.
-        self.recovery.settled = settled;
-        if self.batches.are_stopped() && !had_stopped {
+        self.path.recovery.settled = settled;
+        if self.path.batches.are_stopped() && !had_stopped {
             self.on_batches_lost();
         }
         self.follow_path_mtu();
         // Longer than chance alone makes them.
-        let burst = self.recovery.loss.mean_run() * (1.0 - loss.as_f64());
-        self.chunk_tuner.decide(self.largest_chunk_bytes(), burst);
+        let burst = self.path.recovery.loss.mean_run() * (1.0 - loss.as_f64());
+        self.path.chunk_tuner.decide(self.largest_chunk_bytes(), burst);
     }
 
     /// What was lost was this host's doing, and is over.
     fn on_batches_lost(&mut self) {
         self.counters.batches_stopped += 1;
         self.events.push_back(Event::BatchesLost);
-        self.chunk_tuner = ChunkTuner::default();
-        self.recovery.forget_losses();
+        self.path.chunk_tuner = ChunkTuner::default();
+        self.path.recovery.forget_losses();
     }
 
     pub(super) fn follow_path_mtu(&mut self) {
-        self.recovery.set_mtu(self.path_mtu.size_in_use());
+        self.path.recovery.set_mtu(self.path.mtu.size_in_use());
     }
 
     pub(super) fn chunk_limits(&self) -> ChunkLimits {
         let largest = self.largest_chunk_bytes();
         let new = match self.config.chunk_bytes {
             Some(bytes) => largest.min(bytes.into()),
-            None => self.chunk_tuner.chunk_bytes(largest),
+            None => self.path.chunk_tuner.chunk_bytes(largest),
         };
-        ChunkLimits { new, most: self.chunk_bytes_in(self.path_mtu.size()) }
+        ChunkLimits { new, most: self.chunk_bytes_in(self.path.mtu.size()) }
     }
 
     /// The largest chunk that fits a packet of the size in use.
     fn largest_chunk_bytes(&self) -> usize {
-        self.chunk_bytes_in(self.path_mtu.size_in_use())
+        self.chunk_bytes_in(self.path.mtu.size_in_use())
     }
 
     pub(super) fn chunk_bytes_in(&self, packet: u16) -> usize {

@@ -71,7 +71,7 @@ impl Connection {
             }
         }
         // What arrives may have to be acknowledged, packet by packet.
-        if self.recovery.give_up_oldest(now, &mut self.outcome) {
+        if self.path.recovery.give_up_oldest(now, &mut self.outcome) {
             self.settle(now);
         }
         self.incoming.age_memory(now);
@@ -87,8 +87,8 @@ impl Connection {
             PacketKind::Reset => self.on_reset(Reset::decode(datagram)?),
             PacketKind::Data { .. } => {
                 self.on_data(now, received)?;
-                if let Some(to) = to.filter(|_| from == self.remote) {
-                    self.is_local = to == from.ip();
+                if let Some(to) = to.filter(|_| from == self.path.remote) {
+                    self.path.is_local = to == from.ip();
                 }
             }
             PacketKind::Hello => return Err(DecodeError::Invalid("packet.kind")),
@@ -102,7 +102,7 @@ impl Connection {
         let open = !matches!(self.state, State::Hello(_) | State::Drained);
         if open
             && reset.unknown == self.remote_cid
-            && self.recovery.sent_lately(reset.number).is_some()
+            && self.path.recovery.sent_lately(reset.number).is_some()
         {
             self.end(ConnectionError::PeerLostState);
         } else {
@@ -119,18 +119,19 @@ impl Connection {
         if header.dcid != self.local_cid {
             return Err(DecodeError::Invalid("data.dcid"));
         }
-        let number = self.acks.expand(header.number).ok_or(DecodeError::Invalid("data.number"))?;
+        let number =
+            self.path.acks.expand(header.number).ok_or(DecodeError::Invalid("data.number"))?;
         let packet = protection::open(number, datagram)?;
         let mut frames = Reader::new(packet);
         let header = DataHeader::decode(&mut frames)?;
-        if self.acks.classify(number) == Arrival::Duplicate {
+        if self.path.acks.classify(number) == Arrival::Duplicate {
             self.note_repeated(now, from, number);
             return Err(DecodeError::Invalid("data.number"));
         }
         self.counters.packets_received += 1;
         self.counters.bytes_received += datagram.len() as u64;
-        self.heard_at = now;
-        self.recovery.on_heard(now);
+        self.life.heard_at = now;
+        self.path.recovery.on_heard(now);
         self.clear_suspicion(now);
         self.confirm();
         self.note_path(now, received, number);
@@ -151,8 +152,8 @@ impl Connection {
                     (true, true) => AckRequest::Now,
                 };
                 let floor = number.0.saturating_sub(header.span);
-                let rtt = self.recovery.rtt.smoothed();
-                self.acks.on_packet(now, number, floor, request, rtt);
+                let rtt = self.path.recovery.rtt.smoothed();
+                self.path.acks.on_packet(now, number, floor, request, rtt);
             }
             Err(violation) => self.violate(now, violation),
         }
@@ -204,8 +205,8 @@ impl Connection {
         match frame {
             Frame::Padding | Frame::Ping => {}
             Frame::Ack(ack) => {
-                self.recovery.on_ack(now, &ack, &mut self.outcome)?;
-                self.path_mtu.on_ack(now, &ack);
+                self.path.recovery.on_ack(now, &ack, &mut self.outcome)?;
+                self.path.mtu.on_ack(now, &ack);
             }
             Frame::Close { reason } => self.on_close(now, reason),
             Frame::MaxData { bytes } => self.outgoing.credit.raise(bytes),

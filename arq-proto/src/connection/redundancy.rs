@@ -42,13 +42,13 @@ impl Connection {
         if self.is_dear(bulk) {
             return limits;
         }
-        let (overhead, channel) = (policy::overhead(seq), self.recovery.channel());
+        let (overhead, channel) = (policy::overhead(seq), self.path.recovery.channel());
         // Few long chunks leave parity less to choose than many short ones.
         let longest = match policy::expects_loss(channel) {
             true => limits.new.min(self.chunk_bytes_in(BASE_MTU)),
             false => limits.new,
         };
-        let delay = self.recovery.repair_delay();
+        let delay = self.path.recovery.repair_delay();
         ChunkLimits { new: policy::chunk_bytes(bytes, longest, overhead, channel, delay), ..limits }
     }
 
@@ -59,14 +59,17 @@ impl Connection {
             return 0;
         };
         let (behind, bulk) = lane.backlog();
-        let stakes = || self.recovery.stakes(self.path_mtu.size_in_use().into(), behind);
+        let stakes = || self.path.recovery.stakes(self.path.mtu.size_in_use().into(), behind);
         match self.config.fec {
             FecConfig::Off => 0,
             FecConfig::Percent(percent) => policy::fixed(percent, shape.chunk_count()),
             FecConfig::Auto if self.is_dear(bulk) => 0,
-            FecConfig::Auto => {
-                policy::auto(shape, policy::overhead(next.seq), self.recovery.channel(), stakes())
-            }
+            FecConfig::Auto => policy::auto(
+                shape,
+                policy::overhead(next.seq),
+                self.path.recovery.channel(),
+                stakes(),
+            ),
         }
     }
 
@@ -89,13 +92,13 @@ impl Connection {
         if !auto || self.outgoing.riders.is_empty() {
             return;
         }
-        let channel = self.recovery.channel();
+        let channel = self.path.recovery.channel();
         if !policy::may_bundle(channel) || !self.outgoing.find_waiting().is_empty() {
             return;
         }
         // Small packets stay small: what drops long ones must not take the new message.
         draft.end = draft.end.min(draft.start + usize::from(BASE_MTU) - TAG_BYTES);
-        let Self { outgoing, recovery, counters, config, epoch, .. } = self;
+        let Self { outgoing, path, counters, config, epoch, .. } = self;
         let Outgoing { riders, lanes, scratch, .. } = outgoing;
         let sendings = |lanes: &PerLane<SendLane>, rider: &Rider| {
             lanes[rider.lane].unanswered_sendings(rider.at.seq)
@@ -106,7 +109,7 @@ impl Connection {
             let Some(sendings) = sendings(lanes, rider) else { continue };
             let [age, apart] =
                 [rider.sent_at, rider.left_at].map(|at| now.saturating_duration_since(at));
-            let pays = policy::bundles(channel, recovery.stakes(frame_len, 0), sendings, age);
+            let pays = policy::bundles(channel, path.recovery.stakes(frame_len, 0), sendings, age);
             let lane = &mut lanes[rider.lane];
             let timestamp = timestamp_of(config, *epoch, rider.lane, lane, seq);
             let fits = draft.len_with(frame_len, timestamp) <= draft.room(out);

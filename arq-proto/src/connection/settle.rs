@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use super::Connection;
-use crate::{recovery::confidence::Confidence, sent::Content, units::LaneSet};
+use crate::{sent::Content, units::LaneSet};
 
 impl Connection {
     /// Tells the lanes the fate of what they sent.
@@ -37,7 +37,7 @@ impl Connection {
             }
         }
         self.repair(damaged, std::mem::take(&mut outcome.by_time_out));
-        let confidence = self.confidence().after_lost_answer(self.acks.loss.upper());
+        let confidence = self.path.confidence().after_lost_answer(self.path.acks.loss.upper());
         self.outgoing.doubt(outcome.doubtful.drain(..), confidence);
         // Keep the buffers: they are filled for every acknowledgement.
         self.outcome = outcome;
@@ -47,16 +47,13 @@ impl Connection {
 
     /// Repairs these lanes. `by_time_out`: no acknowledgement has told what is missing.
     fn repair(&mut self, damaged: LaneSet, by_time_out: bool) {
-        let mut confidence = self.confidence();
+        let mut confidence = self.path.confidence();
         if by_time_out {
-            confidence = confidence
-                .after_time_out(self.acks.loss.upper(), self.recovery.channel().is_bursty());
+            confidence = confidence.after_time_out(
+                self.path.acks.loss.upper(),
+                self.path.recovery.channel().is_bursty(),
+            );
         }
         self.outgoing.repair(damaged, confidence);
-    }
-
-    /// How sure it is that what is out arrives.
-    pub(super) fn confidence(&self) -> Confidence {
-        Confidence::new(self.recovery.loss.upper())
     }
 }

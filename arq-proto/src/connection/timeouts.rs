@@ -19,11 +19,11 @@ impl Connection {
         match kind {
             TimerKind::Handshake => self.on_handshake_timer(now),
             TimerKind::Loss => {
-                self.recovery.detect(now, &mut self.outcome);
+                self.path.recovery.detect(now, &mut self.outcome);
                 self.settle(now);
             }
             TimerKind::Pto => self.on_pto_timer(now),
-            TimerKind::Ack => self.acks.on_deadline(),
+            TimerKind::Ack => self.path.acks.on_deadline(),
             // Transmission is tried after every time-out.
             TimerKind::Pacing => {}
             TimerKind::Expiry => self.expire(now),
@@ -40,20 +40,20 @@ impl Connection {
 
     /// A probe is due, or the end of a flight was not answered in time.
     fn on_pto_timer(&mut self, now: Instant) {
-        let reverse = self.acks.loss.upper();
-        if self.recovery.probe_is_due(now, reverse) {
+        let reverse = self.path.acks.loss.upper();
+        if self.path.recovery.probe_is_due(now, reverse) {
             self.counters.ptos += 1;
-            let enough = self.outgoing.has_enough_in_flight(self.confidence());
-            self.recovery.on_pto(now, reverse, enough, &mut self.outcome);
-            let time_outs = self.recovery.time_outs();
-            self.small_packet_due = self.path_mtu.wants_small_packet(time_outs);
+            let enough = self.outgoing.has_enough_in_flight(self.path.confidence());
+            self.path.recovery.on_pto(now, reverse, enough, &mut self.outcome);
+            let time_outs = self.path.recovery.time_outs();
+            self.path.small_packet_due = self.path.mtu.wants_small_packet(time_outs);
             self.consider_other_port(now);
         } else {
-            let independent = !self.recovery.channel().is_bursty();
-            let chance = independent.then(|| self.confidence());
+            let independent = !self.path.recovery.channel().is_bursty();
+            let chance = independent.then(|| self.path.confidence());
             let outgoing = &self.outgoing;
             let judge = |content: &Content| outgoing.judge_silence(content, chance);
-            self.recovery.on_tail_time_out(now, judge, &mut self.outcome);
+            self.path.recovery.on_tail_time_out(now, judge, &mut self.outcome);
         }
         self.settle(now);
     }
@@ -67,19 +67,19 @@ impl Connection {
 
     /// When the peer's silence ends the association.
     fn idle_deadline(&self) -> Instant {
-        let deadline = self.heard_at + self.config.idle_timeout;
-        let spared = self.spared_at.filter(|&at| at >= self.heard_at);
+        let deadline = self.life.heard_at + self.config.idle_timeout;
+        let spared = self.life.spared_at.filter(|&at| at >= self.life.heard_at);
         spared.map_or(deadline, |at| deadline.max(at + self.keep_alive()))
     }
 
     fn on_idle_timer(&mut self, now: Instant) {
         let was_asleep = now.saturating_duration_since(self.idle_deadline()) >= sleep::MIN_SLEEP;
-        let was_spared = self.spared_at.is_some_and(|at| at >= self.heard_at);
+        let was_spared = self.life.spared_at.is_some_and(|at| at >= self.life.heard_at);
         if was_asleep && !was_spared {
             // Who was not driven has not asked, and what the peer has sent may still wait in the socket.
-            self.spared_at = Some(now);
-            self.pinged_at = now;
-            self.ping_due = true;
+            self.life.spared_at = Some(now);
+            self.life.pinged_at = now;
+            self.life.ping_due = true;
         } else {
             self.end(ConnectionError::TimedOut);
         }
@@ -89,10 +89,10 @@ impl Connection {
     /// of a process that is gone. Where answers take long, or the line is narrow, asking more often tells little and
     /// costs much.
     pub(super) fn keep_alive(&self) -> Duration {
-        if self.is_local {
+        if self.path.is_local {
             return self.config.keep_alive.min(MAX_LOCAL_KEEP_ALIVE);
         }
-        let slow = KEEP_ALIVE_ROUND_TRIPS * self.recovery.rtt.min();
+        let slow = KEEP_ALIVE_ROUND_TRIPS * self.path.recovery.rtt.min();
         self.config.keep_alive.max(slow.min(self.config.idle_timeout / 4))
     }
 
@@ -106,12 +106,12 @@ impl Connection {
         if !matches!(self.state, State::Open { .. } | State::Flushing { .. }) {
             return;
         }
-        let reverse = self.acks.loss.upper();
-        self.timers.set(TimerKind::Loss, self.recovery.loss_deadline());
-        self.timers.set(TimerKind::Pto, self.recovery.pto_deadline(reverse));
-        self.timers.set(TimerKind::Ack, self.acks.deadline());
-        self.timers.set(TimerKind::PathMtu, self.path_mtu.deadline());
-        let watched = self.recovery.watches_for_sleep(now).then(|| now + sleep::MIN_SLEEP);
+        let reverse = self.path.acks.loss.upper();
+        self.timers.set(TimerKind::Loss, self.path.recovery.loss_deadline());
+        self.timers.set(TimerKind::Pto, self.path.recovery.pto_deadline(reverse));
+        self.timers.set(TimerKind::Ack, self.path.acks.deadline());
+        self.timers.set(TimerKind::PathMtu, self.path.mtu.deadline());
+        let watched = self.path.recovery.watches_for_sleep(now).then(|| now + sleep::MIN_SLEEP);
         let watched = watched.or_else(|| self.incoming.watch_deadline(now));
         if watched.is_none() || !self.timers.is_set(TimerKind::Watch) {
             self.timers.set(TimerKind::Watch, watched);

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{has_deadline, path::Candidate, Connection, State};
+use super::{has_deadline, validation::Candidate, Connection, State};
 use crate::{
     batches::{Burst, Plan},
     config::Config,
@@ -193,7 +193,7 @@ impl Connection {
             self.counters.packets_sent += datagrams;
             self.counters.batches_sent += u64::from(datagrams > 1);
             self.counters.bytes_sent += transmit.size as u64;
-            self.count_allowance(transmit);
+            self.path.count_allowance(transmit);
         }
         self.rearm(now);
         transmit
@@ -201,15 +201,15 @@ impl Connection {
 
     pub(super) fn single(&self, start: usize, end: usize) -> Transmit {
         let size = end - start;
-        let destination = self.destination_of(size);
+        let destination = self.path.destination_of(size);
         Transmit { destination, size, segment_size: size, from_other_port: false }
     }
 
     /// One packet to where the peer seems to be now, as long as may be sent there. A longer one may be too long
     /// for the path.
     fn transmit_to_candidate(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
-        let Candidate { address: destination, allowance } = self.candidate()?;
-        let limit: u64 = self.path_mtu.size().min(BASE_MTU).into();
+        let Candidate { address: destination, allowance } = self.path.candidate()?;
+        let limit: u64 = self.path.mtu.size().min(BASE_MTU).into();
         let length = Length::exactly(allowance.min(limit) as usize);
         let size = self.write_packet(now, out, length, true, Burst::Single)?;
         self.announce_writable(now);
@@ -225,9 +225,10 @@ impl Connection {
     ) -> Option<Transmit> {
         let start = out.len();
         // Where the peer no longer is they would only fill the window.
-        let chunks = self.recovery.is_on_path();
-        let silent = self.recovery.time_outs() > 0;
-        let Plan { burst, packets, bytes } = self.batches.plan(max_segments, silent, &mut self.rng);
+        let chunks = self.path.recovery.is_on_path();
+        let silent = self.path.recovery.time_outs() > 0;
+        let Plan { burst, packets, bytes } =
+            self.path.batches.plan(max_segments, silent, &mut self.rng);
         let (length, packets) = match (bytes, burst) {
             (Some(bytes), _) => (Length::exactly(bytes), packets),
             // One experiment at a time.
@@ -237,7 +238,7 @@ impl Connection {
         // What is filled up leaves by itself: the packets of a batch are equal.
         let burst = if length.fills { Burst::Single } else { burst };
         let first = self.write_packet(now, out, length, chunks, burst);
-        self.batches.on_sent(first);
+        self.path.batches.on_sent(first);
         let segment_size = first?;
         for _ in 1..packets {
             match self.write_packet(now, out, Length::exactly(segment_size), chunks, burst) {
@@ -249,19 +250,19 @@ impl Connection {
         self.announce_writable(now);
         self.finish_if_flushed(now);
         let size = out.len() - start;
-        Some(Transmit { destination: self.remote, size, segment_size, from_other_port: false })
+        Some(Transmit { destination: self.path.remote, size, segment_size, from_other_port: false })
     }
 
     /// How long the next packet may be, and how many as long follow it, of `most` at once.
     fn plan_length(&mut self, most: usize) -> (Length, usize) {
-        match self.path_mtu.plan(most, &mut self.rng) {
+        match self.path.mtu.plan(most, &mut self.rng) {
             0 => (Length { fills: true, ..self.usual_length() }, 1),
             packets => (self.usual_length(), packets),
         }
     }
 
     fn usual_length(&self) -> Length {
-        let (usual, longest) = (self.path_mtu.size_in_use(), self.path_mtu.size());
+        let (usual, longest) = (self.path.mtu.size_in_use(), self.path.mtu.size());
         Length { usual: usual.into(), longest: longest.into(), fills: false }
     }
 
@@ -275,7 +276,7 @@ impl Connection {
         burst: Burst,
     ) -> Option<usize> {
         let may_send_chunks = chunks && self.may_send_chunks(now);
-        let urgent = self.acks.is_due() || self.recovery.probe_due || self.has_control();
+        let urgent = self.path.acks.is_due() || self.path.recovery.probe_due || self.has_control();
         if !urgent && !may_send_chunks {
             return None;
         }
@@ -290,12 +291,12 @@ impl Connection {
         if has_symbols {
             self.offer_riders(now, out, &mut draft);
         }
-        if self.recovery.probe_due && !draft.in_flight && draft.room(out) > 0 {
+        if self.path.recovery.probe_due && !draft.in_flight && draft.room(out) > 0 {
             draft.put(out, &Frame::Ping, None);
         }
         self.offer_time(now, out, &mut draft);
         if has_symbols {
-            draft.side = self.path_mtu.side(out.len() - draft.start, length.fills);
+            draft.side = self.path.mtu.side(out.len() - draft.start, length.fills);
         }
         if draft.side == Side::Filled {
             draft.end = draft.longest_end;
@@ -318,18 +319,18 @@ impl Connection {
     fn may_send_chunks(&mut self, now: Instant) -> bool {
         self.timers.set(TimerKind::Pacing, None);
         if self.outgoing.find_waiting().is_empty() {
-            self.recovery.rest();
+            self.path.recovery.rest();
             return false;
         }
-        self.recovery.on_time(now);
+        self.path.recovery.on_time(now);
         // A probe is beyond the window, but not beyond the rate: where a round trip is shorter than the time
         // that a packet takes, probes would be all of the traffic. A ping goes in any case.
-        let bytes = self.path_mtu.size_in_use().into();
-        if !self.recovery.probe_due && !self.recovery.window_allows(bytes) {
-            self.recovery.rest();
+        let bytes = self.path.mtu.size_in_use().into();
+        if !self.path.recovery.probe_due && !self.path.recovery.window_allows(bytes) {
+            self.path.recovery.rest();
             return false;
         }
-        let delay = self.recovery.pacing_delay(now);
+        let delay = self.path.recovery.pacing_delay(now);
         self.timers.set(TimerKind::Pacing, delay);
         delay.is_none()
     }
@@ -340,8 +341,8 @@ impl Connection {
         out: &mut Vec<u8>,
         limit: usize,
     ) -> Option<Draft> {
-        self.recovery.leave_out_number_if_due(now, &mut self.rng);
-        let number = self.recovery.next_number();
+        self.path.recovery.leave_out_number_if_due(now, &mut self.rng);
+        let number = self.path.recovery.next_number();
         if number >= PacketNumber::MAX {
             self.end(ConnectionError::PacketNumbersUsedUp);
             return None;
@@ -351,7 +352,7 @@ impl Connection {
             dcid: self.remote_cid,
             ack_now: false,
             number: number.truncate(),
-            span: self.recovery.span(),
+            span: self.path.recovery.span(),
             cookie: self.cookie(),
         }
         .encode(out);
@@ -408,7 +409,7 @@ impl Connection {
             match sent {
                 Sent::New(bytes) => {
                     self.outgoing.has_long_messages |= matches!(symbol, Symbol::Source(1..));
-                    self.chunk_tuner.on_chunk(symbol, bytes);
+                    self.path.chunk_tuner.on_chunk(symbol, bytes);
                     self.remember_rider(now, id, next);
                 }
                 Sent::Again => self.counters.chunks_retransmitted += 1,
@@ -423,17 +424,17 @@ impl Connection {
         if self.config.deadline.is_none() || !draft.in_flight {
             return;
         }
-        let is_due = now >= self.time_due_at && draft.timestamp.is_none();
+        let is_due = now >= self.outgoing.time_due_at && draft.timestamp.is_none();
         if is_due && draft.room(out) >= Frame::TIMESTAMP_BYTES {
             draft.put_timestamp(out, Some((TIME_LANE, timestamp(self.epoch, now))));
         }
         if draft.timestamp.is_some() {
-            self.time_due_at = now + TIME_INTERVAL;
+            self.outgoing.time_due_at = now + TIME_INTERVAL;
         }
     }
 
     fn has_control(&self) -> bool {
-        self.ping_due || self.has_credit_to_grant() || self.outgoing.has_urgent_forget()
+        self.life.ping_due || self.has_credit_to_grant() || self.outgoing.has_urgent_forget()
     }
 
     /// Whether reading has made room that the peer should hear of: then something is to be transmitted.
@@ -462,8 +463,8 @@ impl Connection {
                 }
             }
         }
-        if self.ping_due && draft.room(out) > 0 {
-            self.ping_due = false;
+        if self.life.ping_due && draft.room(out) > 0 {
+            self.life.ping_due = false;
             if !draft.in_flight {
                 draft.put(out, &Frame::Ping, None);
             }
@@ -472,28 +473,28 @@ impl Connection {
 
     /// An acknowledgement rides along whenever there is news.
     fn offer_ack(&mut self, now: Instant, out: &mut Vec<u8>, draft: &Draft) -> bool {
-        self.acks.has_news() && self.acks.write(now, draft.room(out), out)
+        self.path.acks.has_news() && self.path.acks.write(now, draft.room(out), out)
     }
 
     pub(super) fn finish_packet(&mut self, now: Instant, out: &mut Vec<u8>, draft: Draft) -> usize {
         let bytes = out.len() + TAG_BYTES - draft.start;
-        let is_probe = self.recovery.probe_due;
+        let is_probe = self.path.recovery.probe_due;
         let app_limited = self.outgoing.find_waiting().is_empty();
-        let number = self.recovery.next_number();
+        let number = self.path.recovery.next_number();
         let Draft { start, in_flight, burst, side, contents, .. } = draft;
         // A datagram is at most 64 KiB.
         let bytes32 = bytes as u32;
         let departure = Departure { bytes: bytes32, in_flight, app_limited, burst, side, contents };
-        self.recovery.on_sent(now, departure);
+        self.path.recovery.on_sent(now, departure);
         // The end of a flight: nobody else would make the peer answer soon.
         let is_last =
-            app_limited || !self.recovery.window_allows(self.path_mtu.size_in_use().into());
+            app_limited || !self.path.recovery.window_allows(self.path.mtu.size_in_use().into());
         if in_flight && (is_probe || is_last) {
             DataHeader::set_ack_now(&mut out[start..]);
             // What waits for the window leaves as soon as something is heard. Flights of repairs alone have no
             // timer: each would start the next, and put the probe off for ever.
             if app_limited && std::mem::take(&mut self.outgoing.first_round_open) {
-                self.recovery.on_tail(now, number);
+                self.path.recovery.on_tail(now, number);
             }
         }
         protection::seal(number, out, start);
@@ -502,11 +503,11 @@ impl Connection {
 
     fn transmit_close(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
         let reason = self.take_close();
-        if reason.is_none() && !self.acks.is_due() {
+        if reason.is_none() && !self.path.acks.is_due() {
             return None;
         }
         let start = out.len();
-        let mut draft = self.start_packet(now, out, self.path_mtu.size().into())?;
+        let mut draft = self.start_packet(now, out, self.path.mtu.size().into())?;
         if let Some(reason) = &reason {
             draft.put(out, &Frame::Close { reason }, Some(Content::Close));
         }

@@ -99,7 +99,7 @@ impl Connection {
     pub fn handle_unreachable(&mut self, now: Instant, report: &UnreachableReport<'_>) {
         let now = self.advance(now);
         self.counters.unreachable_reports += 1;
-        if !is_same(report.destination, self.remote) {
+        if !is_same(report.destination, self.path.remote) {
             return;
         }
         match &mut self.state {
@@ -137,18 +137,19 @@ impl Connection {
     /// A report about an association: is it of a packet that was sent, and does it say that nobody has the port open?
     fn weigh(&mut self, now: Instant, report: &UnreachableReport<'_>) {
         let quoted = peek_number(report.quote).filter(|(id, _)| *id == self.remote_cid);
-        let Some(number) = quoted.and_then(|(_, number)| self.recovery.sent_lately(number)) else {
+        let Some(number) = quoted.and_then(|(_, number)| self.path.recovery.sent_lately(number))
+        else {
             return;
         };
         // Only the host itself knows its ports: whoever else says so is a firewall, and may think better of it.
-        let of_peer = report.reporter.to_canonical() == self.remote.ip().to_canonical();
+        let of_peer = report.reporter.to_canonical() == self.path.remote.ip().to_canonical();
         if report.cause == Unreachable::Port && of_peer {
             self.suspect(now, number);
         }
     }
 
     fn suspect(&mut self, now: Instant, number: PacketNumber) {
-        let suspicion = match &mut self.suspicion {
+        let suspicion = match &mut self.path.suspicion {
             Some(suspicion) if !suspicion.cleared => suspicion,
             Some(cleared) if now < cleared.since + PAUSE => return,
             empty => {
@@ -171,9 +172,9 @@ impl Connection {
 
     /// Asks at each probe time-out, and less often when nothing has come of that.
     fn ask_suspect(&mut self, now: Instant) {
-        let (base, least) = (self.recovery.pto_base(), self.least_silence());
-        let Some(suspicion) = &mut self.suspicion else { return };
-        self.ping_due = true;
+        let (base, least) = (self.path.recovery.pto_base(), self.least_silence());
+        let Some(suspicion) = &mut self.path.suspicion else { return };
+        self.life.ping_due = true;
         suspicion.asked += 1;
         let doublings = suspicion.asked.saturating_sub(FLAT_QUESTIONS).min(16);
         let interval = base.saturating_mul(1 << doublings).min(MAX_INTERVAL.max(base));
@@ -185,37 +186,39 @@ impl Connection {
 
     /// Another question without an answer.
     pub(super) fn on_suspicion_timer(&mut self, now: Instant) {
-        let Some(since) = self.suspicion.as_ref().map(|suspicion| suspicion.since) else { return };
+        let Some(since) = self.path.suspicion.as_ref().map(|suspicion| suspicion.since) else {
+            return;
+        };
         if self.is_confirmed(now) {
             self.end(ConnectionError::PeerGone);
         } else if now < since + MAX_SUSPICION {
             self.ask_suspect(now);
         } else {
-            self.suspicion = None;
+            self.path.suspicion = None;
         }
     }
 
     fn is_confirmed(&self, now: Instant) -> bool {
         let least = self.least_silence();
-        self.suspicion.as_ref().is_some_and(|suspicion| {
+        self.path.suspicion.as_ref().is_some_and(|suspicion| {
             suspicion.refused >= REFUSED_PACKETS && now >= suspicion.since + least
         })
     }
 
     fn least_silence(&self) -> Duration {
         // A peer of this host that has moved is behind a proxy of this host.
-        let has_moved = self.left.is_some() || self.path_probe.is_some();
-        let least = match (self.is_local && !has_moved, self.dialled) {
+        let has_moved = self.path.left.is_some() || self.path.probe.is_some();
+        let least = match (self.path.is_local && !has_moved, self.dialled) {
             (true, _) => Duration::ZERO,
             (false, true) => MIN_SILENCE,
             (false, false) => MIN_SILENCE_OF_DIALLER,
         };
-        least.max(QUESTIONS * self.recovery.pto_base())
+        least.max(QUESTIONS * self.path.recovery.pto_base())
     }
 
     /// Something authentic was heard.
     pub(super) fn clear_suspicion(&mut self, now: Instant) {
-        if let Some(suspicion) = self.suspicion.as_mut().filter(|one| !one.cleared) {
+        if let Some(suspicion) = self.path.suspicion.as_mut().filter(|one| !one.cleared) {
             suspicion.cleared = true;
             suspicion.since = now;
             self.timers.set(TimerKind::Suspicion, None);
