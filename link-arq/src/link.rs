@@ -19,6 +19,7 @@ use std::{
 };
 
 use arq_proto::{ConnectionError, LaneId, Reliability};
+use arq_tokio::driver::ArqConnection;
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -34,7 +35,6 @@ use zenoh_protocol::{
 use zenoh_result::{bail, zerror, ZResult};
 
 use crate::{
-    driver::ArqConnection,
     manager::driver_runtime,
     statistics::{self, AssociationStats},
     terms::Terms,

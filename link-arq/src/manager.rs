@@ -9,6 +9,10 @@ use std::{
 };
 
 use arq_proto::{Config, EndpointConfig};
+use arq_tokio::{
+    driver::{ArqConnection, ArqEndpoint},
+    socket,
+};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::{
@@ -25,8 +29,7 @@ use zenoh_result::{bail, zerror, ZResult};
 
 use crate::{
     config::{ConfigError, LinkConfig},
-    driver::{ArqConnection, ArqEndpoint},
-    link, metrics, socket, terms, ARQ_LOCATOR_PREFIX,
+    link, metrics, terms, ARQ_LOCATOR_PREFIX,
 };
 
 /// How long an address may be silent before the next one is tried beside it (RFC 8305 §5).

@@ -13,11 +13,10 @@ use std::{
 };
 
 use arq_proto::{LaneId, Reliability};
+use arq_tokio::driver::{ArqConnection, SendError};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use thiserror::Error;
-
-use crate::driver::{ArqConnection, SendError};
 
 /// zenoh gives up one, and one more when the rest does not leave in time; then it writes no more.
 const MOST_OF_A_LANE: usize = 4;

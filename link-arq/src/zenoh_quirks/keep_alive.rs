@@ -10,11 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use arq_tokio::driver::ArqConnection;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::batch::keep_alive_framed_as;
-use crate::driver::ArqConnection;
 
 /// A peer's session that hangs in a process that lives is told apart from a quiet one by its own batches: so long after
 /// the last, its keep-alive is repeated no more. Longer than the stock interval of 2.5 s.

@@ -12,7 +12,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use zenoh_link_arq::socket::{memory::MemorySocket, DatagramSocket, ReceiveBatch, Segments};
+use arq_tokio::socket::{memory::MemorySocket, DatagramSocket, ReceiveBatch, Segments};
 
 use super::*;
 

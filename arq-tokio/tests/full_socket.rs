@@ -16,15 +16,15 @@ use std::{
 };
 
 use arq_proto::{Config, ConfigBuilder, CongestionConfig, EndpointConfig, LaneId, Reliability};
-use parking_lot::Mutex;
-use tokio::{runtime::Handle, task::JoinSet};
-use zenoh_link_arq::{
+use arq_tokio::{
     driver::{ArqConnection, ArqEndpoint},
     socket::{
         memory::{MemoryNetwork, MemorySocket},
         DatagramSocket, ReceiveBatch, Segments,
     },
 };
+use parking_lot::Mutex;
+use tokio::{runtime::Handle, task::JoinSet};
 
 const SERVER: ([u8; 4], u16) = ([10, 0, 0, 1], 7447);
 const CLIENT: ([u8; 4], u16) = ([10, 0, 0, 2], 1);

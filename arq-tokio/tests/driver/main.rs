@@ -20,16 +20,16 @@ use arq_proto::{
     Config, ConfigBuilder, ConnectionError, EndpointConfig, LaneId, Reliability, Unreachable,
     UnreachableReport,
 };
+use arq_tokio::{
+    driver::{ArqConnection, ArqEndpoint, ConnectError, SendError},
+    socket::memory::MemoryNetwork,
+};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 use tokio::{
     runtime::Handle,
     task::JoinSet,
     time::{timeout, Instant},
-};
-use zenoh_link_arq::{
-    driver::{ArqConnection, ArqEndpoint, ConnectError, SendError},
-    socket::memory::MemoryNetwork,
 };
 
 const SERVER: ([u8; 4], u16) = ([10, 0, 0, 1], 7447);

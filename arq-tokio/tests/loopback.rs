@@ -7,15 +7,15 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use arq_proto::{Config, ConfigBuilder, EndpointConfig, LaneId, Reliability};
+use arq_tokio::{
+    driver::{ArqConnection, ArqEndpoint},
+    socket::udp::SocketOptions,
+};
 use tokio::{
     net::UdpSocket,
     runtime::Handle,
     task::{JoinHandle, JoinSet},
     time::{interval, sleep, timeout},
-};
-use zenoh_link_arq::{
-    driver::{ArqConnection, ArqEndpoint},
-    socket::udp::SocketOptions,
 };
 
 /// Far above what is needed: only a hang runs into it.

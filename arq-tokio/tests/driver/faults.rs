@@ -8,11 +8,11 @@ use std::{
     task::{Context, Poll},
 };
 
-use tokio::runtime::Builder;
-use zenoh_link_arq::{
+use arq_tokio::{
     driver::ConnectError,
     socket::{memory::MemorySocket, DatagramSocket, ReceiveBatch, Segments},
 };
+use tokio::runtime::Builder;
 
 use super::*;
 

@@ -75,7 +75,10 @@ impl ArqConnection {
 
     /// As [`Self::send`], for a message that has its own memory. Nothing of it is taken before this is ready. `more`: see
     /// [`arq_proto::Connection::send_part`].
-    pub(crate) fn poll_send(
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    pub fn poll_send(
         &self,
         cx: &mut Context<'_>,
         lane: LaneId,
@@ -169,7 +172,8 @@ impl ArqConnection {
     }
 
     /// How long an end in order may take.
-    pub(crate) fn linger(&self) -> Duration {
+    #[must_use]
+    pub fn linger(&self) -> Duration {
         self.0.linger
     }
 
