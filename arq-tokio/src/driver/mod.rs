@@ -31,8 +31,8 @@ use std::{
 
 use tokio::sync::watch;
 
-pub use connection::{ArqConnection, ConnectError, SendError};
-pub use endpoint::ArqEndpoint;
+pub use connection::{ConnectError, Connection, Lane, SendError};
+pub use endpoint::Endpoint;
 pub use timer::TIMER_GRANULARITY;
 
 use crate::socket::{DatagramSocket, ReceiveBatch};

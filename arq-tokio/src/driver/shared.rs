@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{
-    connection::{ArqConnection, Inner},
+    connection::{Connection, Inner},
     now,
     sorted::Sorted,
     timer::Deadlines,
@@ -56,7 +56,7 @@ struct Registry {
     refusals: Refusals,
     violations: Warning,
     /// Where accepted connections go; `None` once nobody wants them, or the driver has stopped.
-    offer: Option<mpsc::Sender<ArqConnection>>,
+    offer: Option<mpsc::Sender<Connection>>,
     /// The configuration of accepted connections.
     accept: Config,
 }
@@ -94,7 +94,7 @@ impl Shared {
     pub(super) fn new(
         socket: Box<dyn DatagramSocket>,
         config: EndpointConfig,
-        offer: mpsc::Sender<ArqConnection>,
+        offer: mpsc::Sender<Connection>,
         virtual_time: bool,
     ) -> io::Result<Self> {
         let mut seed = [0; 32];

@@ -12,7 +12,7 @@ mod preset;
 use std::{collections::BTreeMap, net::SocketAddr, path::Path, time::Duration};
 
 use arq_proto::ConfigBuilder;
-use arq_tokio::{driver::TIMER_GRANULARITY, socket::udp::SocketOptions};
+use arq_tokio::{SocketOptions, TIMER_GRANULARITY};
 use serde::{de::IgnoredAny, Deserialize};
 use zenoh_protocol::core::EndPoint;
 

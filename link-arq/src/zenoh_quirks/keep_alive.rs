@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use arq_tokio::driver::ArqConnection;
+use arq_tokio::Connection;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
@@ -56,7 +56,7 @@ impl KeepAlive {
     }
 
     /// The keep-alive once more, when `connection` has just heard the peer. Pending for ever once the connection has ended.
-    pub(crate) async fn repeated(&self, connection: &ArqConnection) -> Bytes {
+    pub(crate) async fn repeated(&self, connection: &Connection) -> Bytes {
         loop {
             connection.life_sign().await;
             if let Some(keep_alive) = self.framed.get().filter(|_| self.is_session_heard()) {
