@@ -252,12 +252,12 @@ impl Inner {
         waiter: Option<&mut Context<'_>>,
     ) -> Result<(), SendError> {
         let mut state = self.state.lock();
-        let taken = state.core.send_part(now(), lane, message.clone(), more);
+        let now = now();
+        let taken = state.core.send_part(now, lane, message.clone(), more);
         let taken = taken.map_err(|error| state.send_error(error, message));
         if taken.is_ok() && state.outbox.take_on() {
             // Who sends settles afterwards: the message does not wait for that.
-            drop(state);
-            self.send_up_to(CALLER_BATCHES);
+            self.send_up_to(CALLER_BATCHES, state, now);
             return taken;
         }
         if let (Err(SendError::Full(_)), Some(cx)) = (&taken, waiter) {
