@@ -97,7 +97,7 @@ async fn a_full_lane_gives_the_message_back_and_takes_it_once_it_was_read() {
 async fn what_no_lane_takes_is_told() {
     let (near, _far) = lanes().await;
     assert_eq!(near.try_send(Bytes::new()), Err(SendError::Empty));
-    let max = arq_tokio::proto::MAX_MESSAGE_BYTES;
+    let max = arq_tokio::MAX_MESSAGE_BYTES;
     let too_large = SendError::TooLarge { len: max + 1, max };
     assert_eq!(near.send(vec![0; max + 1]).await, Err(too_large));
     near.connection().close("enough");
