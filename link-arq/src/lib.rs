@@ -4,44 +4,17 @@
 //! duplicates or delays.
 //!
 //! Three rings, each knowing only what is inside it: the protocol as a pure state machine is
-//! [`arq_proto`]; [`socket`] and [`driver`] run it on tokio and know nothing of zenoh; the rest of
-//! this crate shows it to zenoh as a link. An application does not use this crate: it gets the link
-//! with zenoh itself, through the workspace's `zenoh-link`, as `arq/host:port?metadata#config`.
-//! What those keys are is in [`config::KEYS`] and in `docs/configuration.md`.
-//!
-//! The driver can be used without zenoh:
-//!
-//! ```
-//! use arq_proto::{Config, EndpointConfig, LaneId, Reliability};
-//! use tokio::runtime::Handle;
-//! use zenoh_link_arq::{driver::ArqEndpoint, socket::udp::SocketOptions};
-//!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let any = "127.0.0.1:0".parse()?;
-//! let options = SocketOptions::default();
-//! let accept = EndpointConfig { accept: Some(Config::default()), ..Default::default() };
-//! let server = ArqEndpoint::bind(any, &options, accept, &Handle::current())?;
-//! let client = ArqEndpoint::bind(any, &options, EndpointConfig::default(), &Handle::current())?;
-//!
-//! let out = client.connect(server.local_addr(), Config::default()).await?;
-//! let lane = LaneId::new(5, Reliability::Reliable).ok_or("no such lane")?;
-//! out.send(lane, b"hello").await?;
-//!
-//! let inside = server.accept().await.ok_or("the driver stopped")?;
-//! assert_eq!(&inside.recv(lane).await?[..], b"hello");
-//! # Ok(())
-//! # }
-//! ```
+//! [`arq_proto`]; [`arq_tokio`] runs it on tokio and knows nothing of zenoh; this crate shows it to
+//! zenoh as a link. An application does not use this crate: it gets the link with zenoh itself,
+//! through the workspace's `zenoh-link`, as `arq/host:port?metadata#config`. What those keys are is
+//! in [`config::KEYS`] and in `docs/configuration.md`. Without zenoh it uses [`arq_tokio`].
 
 #![forbid(unsafe_code)]
 
 pub mod config;
-pub mod driver;
 mod link;
 mod manager;
 pub mod metrics;
-pub mod socket;
 pub mod statistics;
 mod terms;
 mod zenoh_quirks;

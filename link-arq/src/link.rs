@@ -19,6 +19,7 @@ use std::{
 };
 
 use arq_proto::{ConnectionError, LaneId, Reliability};
+use arq_tokio::Connection;
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -34,7 +35,6 @@ use zenoh_protocol::{
 use zenoh_result::{bail, zerror, ZResult};
 
 use crate::{
-    driver::ArqConnection,
     manager::driver_runtime,
     statistics::{self, AssociationStats},
     terms::Terms,
@@ -58,7 +58,7 @@ pub(crate) struct LinkUnicastArq {
     /// Its number in this process.
     id: u64,
     opened_at: Instant,
-    connection: ArqConnection,
+    connection: Connection,
     terms: Terms,
     src: Locator,
     dst: Locator,
@@ -89,7 +89,7 @@ pub(crate) struct LinkUnicastArq {
 /// The link over a connection from `src` to `dst` on the agreed terms. Its statistics are logged
 /// each `stats_log`.
 pub(crate) fn link(
-    connection: ArqConnection,
+    connection: Connection,
     terms: Terms,
     src_addr: SocketAddr,
     dst: &Locator,

@@ -9,6 +9,7 @@ use std::{
 };
 
 use arq_proto::{Config, EndpointConfig};
+use arq_tokio::{socket, Connection};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::{
@@ -25,8 +26,7 @@ use zenoh_result::{bail, zerror, ZResult};
 
 use crate::{
     config::{ConfigError, LinkConfig},
-    driver::{ArqConnection, ArqEndpoint},
-    link, metrics, socket, terms, ARQ_LOCATOR_PREFIX,
+    link, metrics, terms, ARQ_LOCATOR_PREFIX,
 };
 
 /// How long an address may be silent before the next one is tried beside it (RFC 8305 §5).
@@ -181,13 +181,16 @@ fn warn_of(endpoint: &EndPoint, error: &ConfigError) {
 }
 
 /// Binds the first address that can be.
-fn bind_first(addresses: &[SocketAddr], config: &LinkConfig) -> Result<ArqEndpoint, String> {
+fn bind_first(
+    addresses: &[SocketAddr],
+    config: &LinkConfig,
+) -> Result<arq_tokio::Endpoint, String> {
     let protocol = protocol_config(config).map_err(|error| error.to_string())?;
     let runtime = driver_runtime().map_err(|error| error.to_string())?;
     let mut errors = Vec::new();
     for address in addresses {
         let accept = EndpointConfig { accept: Some(protocol.clone()), ..Default::default() };
-        match ArqEndpoint::bind(*address, &config.socket, accept, &runtime) {
+        match arq_tokio::Endpoint::bind(*address, &config.socket, accept, &runtime) {
             Ok(socket) => return Ok(socket),
             Err(error) => errors.push(format!("{address}: {error}")),
         }
@@ -197,7 +200,7 @@ fn bind_first(addresses: &[SocketAddr], config: &LinkConfig) -> Result<ArqEndpoi
 
 /// Accepts until the listener is deleted. The links stay.
 async fn accept_links(
-    socket: ArqEndpoint,
+    socket: arq_tokio::Endpoint,
     config: LinkConfig,
     accepted: NewLinkChannelSender,
     deleted: CancellationToken,
@@ -225,7 +228,7 @@ async fn accept_links(
     Ok(())
 }
 
-fn accepted_link(connection: ArqConnection, config: &LinkConfig) -> ZResult<LinkUnicast> {
+fn accepted_link(connection: Connection, config: &LinkConfig) -> ZResult<LinkUnicast> {
     let (src, dst) = (connection.local(), connection.remote());
     let terms = terms::agree(config, &connection.peer_app_params()).map_err(|reason| {
         connection.close(&reason);
@@ -241,7 +244,7 @@ fn accepted_link(connection: ArqConnection, config: &LinkConfig) -> ZResult<Link
 async fn connect_first(
     addresses: Vec<SocketAddr>,
     config: &Arc<LinkConfig>,
-) -> Result<(ArqConnection, SocketAddr), String> {
+) -> Result<(Connection, SocketAddr), String> {
     let mut addresses = addresses.into_iter().peekable();
     let mut attempts = JoinSet::new();
     let mut errors = Vec::new();
@@ -266,11 +269,15 @@ async fn connect_first(
     }
 }
 
-async fn connect(remote: SocketAddr, config: &LinkConfig) -> ZResult<(ArqConnection, SocketAddr)> {
+async fn connect(remote: SocketAddr, config: &LinkConfig) -> ZResult<(Connection, SocketAddr)> {
     let bind = local_address(remote, config.bind.as_deref()).await?;
-    let socket =
-        ArqEndpoint::bind(bind, &config.socket, EndpointConfig::default(), &driver_runtime()?)
-            .map_err(|error| zerror!("cannot bind to {bind}: {error}"))?;
+    let socket = arq_tokio::Endpoint::bind(
+        bind,
+        &config.socket,
+        EndpointConfig::default(),
+        &driver_runtime()?,
+    )
+    .map_err(|error| zerror!("cannot bind to {bind}: {error}"))?;
     let connection = socket.connect(remote, protocol_config(config)?).await?;
     let local = connection.local();
     // Where the platform does not tell what the peer has answered to, the routing table may: but it
@@ -309,7 +316,7 @@ mod tests {
         };
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let runtime = driver_runtime().unwrap();
-        let listener = ArqEndpoint::bind(any, &config.socket, accept, &runtime).unwrap();
+        let listener = arq_tokio::Endpoint::bind(any, &config.socket, accept, &runtime).unwrap();
         let silent = std::net::UdpSocket::bind(any).unwrap();
         let addresses = vec![silent.local_addr().unwrap(), listener.local_addr()];
         let connected = tokio::time::timeout(HANG, connect_first(addresses, &config)).await;

@@ -12,12 +12,11 @@ mod preset;
 use std::{collections::BTreeMap, net::SocketAddr, path::Path, time::Duration};
 
 use arq_proto::ConfigBuilder;
+use arq_tokio::{SocketOptions, TIMER_GRANULARITY};
 use serde::{de::IgnoredAny, Deserialize};
 use zenoh_protocol::core::EndPoint;
 
 pub use keys::{ConfigError, Key, Section, Value, KEYS, ZENOH_KEYS};
-
-use crate::{driver::TIMER_GRANULARITY, socket::udp::SocketOptions};
 
 /// Before zenoh gives up (`transport/unicast/open_timeout`, 10 s): it would say that time was over, the link says why.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(9);

@@ -13,11 +13,10 @@ use std::{
 };
 
 use arq_proto::{LaneId, Reliability};
+use arq_tokio::{Connection, SendError};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use thiserror::Error;
-
-use crate::driver::{ArqConnection, SendError};
 
 /// zenoh gives up one, and one more when the rest does not leave in time; then it writes no more.
 const MOST_OF_A_LANE: usize = 4;
@@ -50,7 +49,7 @@ pub(crate) enum WriteError {
 }
 
 impl GivenUp {
-    /// Begins to write `message` to `lane`. `more`: see [`ArqConnection::poll_send`].
+    /// Begins to write `message` to `lane`. `more`: see [`Connection::poll_send`].
     pub(crate) fn write(&self, lane: LaneId, message: &[u8], more: bool) -> Write<'_> {
         let batch = Batch { lane, message: Bytes::copy_from_slice(message), more };
         Write { given_up: self, batch, is_done: false }
@@ -74,7 +73,7 @@ impl GivenUp {
         &self,
         cx: &mut Context<'_>,
         lane: LaneId,
-        connection: &ArqConnection,
+        connection: &Connection,
     ) -> Poll<Result<(), WriteError>> {
         // Held while they are sent, or another task's write would come between.
         let mut writes = self.writes.lock();
@@ -108,7 +107,7 @@ pub(crate) struct Write<'a> {
 
 impl Write<'_> {
     /// Waits while the lane is full.
-    pub(crate) async fn send(mut self, connection: &ArqConnection) -> Result<(), WriteError> {
+    pub(crate) async fn send(mut self, connection: &Connection) -> Result<(), WriteError> {
         let send = std::future::poll_fn(|cx| self.poll_send(cx, connection));
         tokio::task::coop::cooperative(send).await
     }
@@ -116,7 +115,7 @@ impl Write<'_> {
     fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
-        connection: &ArqConnection,
+        connection: &Connection,
     ) -> Poll<Result<(), WriteError>> {
         let resumed = match self.given_up.any.load(Ordering::Acquire) {
             true => self.given_up.poll_resume(cx, self.batch.lane, connection),

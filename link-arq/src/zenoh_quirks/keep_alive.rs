@@ -10,11 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use arq_tokio::Connection;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::batch::keep_alive_framed_as;
-use crate::driver::ArqConnection;
 
 /// A peer's session that hangs in a process that lives is told apart from a quiet one by its own batches: so long after
 /// the last, its keep-alive is repeated no more. Longer than the stock interval of 2.5 s.
@@ -56,7 +56,7 @@ impl KeepAlive {
     }
 
     /// The keep-alive once more, when `connection` has just heard the peer. Pending for ever once the connection has ended.
-    pub(crate) async fn repeated(&self, connection: &ArqConnection) -> Bytes {
+    pub(crate) async fn repeated(&self, connection: &Connection) -> Bytes {
         loop {
             connection.life_sign().await;
             if let Some(keep_alive) = self.framed.get().filter(|_| self.is_session_heard()) {

@@ -246,7 +246,7 @@ impl Node {
     pub(crate) fn build(
         manager: impl FnOnce(TransportManagerBuilder) -> TransportManagerBuilder,
     ) -> Self {
-        // `RUST_LOG=zenoh_link_arq=debug` tells why a scenario fails.
+        // `RUST_LOG=zenoh_link_arq=debug,arq_tokio=debug` tells why a scenario fails.
         zenoh::init_log_from_env_or("error");
         let scribe = Scribe::default();
         let builder = manager(TransportManager::builder().zid(ZenohIdProto::rand()));

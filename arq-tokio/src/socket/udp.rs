@@ -275,7 +275,7 @@ fn set_type_of_service(socket: &StdSocket, local: SocketAddr, tos: u32) -> io::R
 ///
 /// # Errors
 /// What the kernel answers, e.g. that there is no route.
-pub(crate) fn source_toward(remote: SocketAddr, bound: SocketAddr) -> io::Result<IpAddr> {
+pub fn source_toward(remote: SocketAddr, bound: SocketAddr) -> io::Result<IpAddr> {
     if !bound.ip().is_unspecified() {
         return Ok(bound.ip());
     }

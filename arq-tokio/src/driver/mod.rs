@@ -4,10 +4,10 @@
 //! deadlines and sends for connections that could not send all at once.
 //!
 //! Nothing here knows of the application above. Locks are held for moments and never across an
-//! `await` or a system call that could wait, and a panic under one does not poison it: the state machine
-//! has no half-done states that outlive a call. (A panic while a task sends leaves that connection without a sender: it
-//! ends at its idle time-out.) Each turn does a bounded amount of work for each
-//! connection, so a busy one does not starve the others.
+//! `await` or a call that sends, receives or could wait, and a panic under one does not poison it:
+//! the state machine has no half-done states that outlive a call. (A panic while a task sends leaves
+//! that connection without a sender: it ends at its idle time-out.) Each turn does a bounded amount
+//! of work for each connection, so a busy one does not starve the others.
 
 mod buffers;
 mod connection;
@@ -31,8 +31,8 @@ use std::{
 
 use tokio::sync::watch;
 
-pub use connection::{ArqConnection, ConnectError, SendError};
-pub use endpoint::ArqEndpoint;
+pub use connection::{ConnectError, Connection, Lane, SendError};
+pub use endpoint::Endpoint;
 pub use timer::TIMER_GRANULARITY;
 
 use crate::socket::{DatagramSocket, ReceiveBatch};
@@ -135,14 +135,14 @@ impl Driver {
     }
 
     fn dispatch(&self, batch: &ReceiveBatch, is_other: bool) {
-        let begin = now();
+        let begin = is_other.then(now);
         let sorted = self.0.route(batch.datagrams());
         sorted.replaced.iter().for_each(|(old, address)| old.replaced_from(*address));
         for (connection, datagrams) in sorted.by_connection() {
             for part in datagrams.chunks(DATAGRAMS_A_HOLD) {
                 connection.handle_datagrams(part.iter().map(|(_, datagram)| *datagram));
             }
-            if is_other && connection.heard_at() >= begin {
+            if begin.is_some_and(|begin| connection.heard_at() >= begin) {
                 self.0.change_port();
             }
             connection.transmit(connection::DRIVER_BATCHES);

@@ -8,11 +8,11 @@ use std::{
     task::{Context, Poll},
 };
 
-use tokio::runtime::Builder;
-use zenoh_link_arq::{
-    driver::ConnectError,
+use arq_tokio::{
     socket::{memory::MemorySocket, DatagramSocket, ReceiveBatch, Segments},
+    ConnectError,
 };
+use tokio::runtime::Builder;
 
 use super::*;
 
@@ -64,7 +64,7 @@ async fn nobody_waits_for_a_driver_that_has_died() {
     let config = config().build().unwrap();
     let socket = Box::new(Faulty(network.bind(SERVER.into()).unwrap(), Fault::Fatal));
     let accept = EndpointConfig { accept: Some(config.clone()), ..Default::default() };
-    let server = ArqEndpoint::over(socket, accept, &Handle::current()).unwrap();
+    let server = Endpoint::over(socket, accept, &Handle::current()).unwrap();
     let client = endpoint(&network, CLIENT, None);
     let (accepted, answered) = tokio::join!(
         timeout(SECOND, server.accept()),
@@ -86,7 +86,7 @@ fn nobody_waits_for_a_driver_that_has_never_run() {
     let never_driven = runtime();
     let accept = EndpointConfig { accept: Some(config.clone()), ..Default::default() };
     let socket = Box::new(network.bind(SERVER.into()).unwrap());
-    let server = ArqEndpoint::over(socket, accept, never_driven.handle()).unwrap();
+    let server = Endpoint::over(socket, accept, never_driven.handle()).unwrap();
     drop(never_driven);
     runtime().block_on(async {
         let accepted = timeout(SECOND, server.accept()).await;
@@ -100,7 +100,7 @@ fn nobody_waits_for_a_driver_that_has_never_run() {
 async fn refused(kind: io::ErrorKind) -> (Duration, ConnectError) {
     let network = MemoryNetwork::lossless();
     let socket = Box::new(Faulty(network.bind(CLIENT.into()).unwrap(), Fault::Refuses(kind)));
-    let client = ArqEndpoint::over(socket, EndpointConfig::default(), &Handle::current()).unwrap();
+    let client = Endpoint::over(socket, EndpointConfig::default(), &Handle::current()).unwrap();
     let begin = Instant::now();
     let error = client.connect(SERVER.into(), config().build().unwrap()).await.unwrap_err();
     (begin.elapsed(), error)
@@ -152,11 +152,11 @@ async fn nobody_waits_for_a_port_that_is_closed() {
 async fn a_peer_whose_process_is_gone_is_noticed() {
     let network = telling();
     let pair = pair_with(network.clone(), config()).await;
-    pair.near.send(lane(5), b"before").await.unwrap();
+    pair.near.send(lane(5), "before").await.unwrap();
     pair.far.recv(lane(5)).await.unwrap();
     network.kill(SERVER.into());
     let begin = Instant::now();
-    pair.near.send(lane(5), b"after").await.unwrap();
+    pair.near.send(lane(5), "after").await.unwrap();
     let reason = timeout(3 * SECOND, pair.near.closed()).await.expect("it is noticed");
     assert_eq!(reason, ConnectionError::PeerGone, "after {:?}", begin.elapsed());
     assert!(begin.elapsed() < SECOND, "{:?}", begin.elapsed());
@@ -169,7 +169,7 @@ async fn forged_reports_end_nothing() {
     let pair = pair_with(network.clone(), config()).await;
     let destination = SocketAddr::from(SERVER);
     for round in 0..1_000_u32 {
-        pair.near.send(lane(5), &message(round, 100)).await.unwrap();
+        pair.near.send(lane(5), message(round, 100)).await.unwrap();
         for quote in [&[][..], &[0xa8; 20], &[0xa0; 20]] {
             let (cause, reporter) = (Unreachable::Port, destination.ip());
             let report = UnreachableReport { cause, destination, reporter, quote };

@@ -12,7 +12,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use zenoh_link_arq::socket::{memory::MemorySocket, DatagramSocket, ReceiveBatch, Segments};
+use arq_tokio::socket::{memory::MemorySocket, DatagramSocket, ReceiveBatch, Segments};
 
 use super::*;
 
@@ -80,26 +80,26 @@ fn roaming(
     network: &MemoryNetwork,
     addresses: [([u8; 4], u16); 2],
     accept: Option<Config>,
-) -> (ArqEndpoint, Arc<AtomicUsize>) {
+) -> (Endpoint, Arc<AtomicUsize>) {
     let current = Arc::<AtomicUsize>::default();
     let addresses = addresses.map(|address| network.bind(SocketAddr::from(address)).unwrap());
     let socket = Roaming { addresses, current: current.clone() };
     let config = EndpointConfig { accept, ..Default::default() };
-    let endpoint = ArqEndpoint::over(Box::new(socket), config, &Handle::current()).unwrap();
+    let endpoint = Endpoint::over(Box::new(socket), config, &Handle::current()).unwrap();
     (endpoint, current)
 }
 
 /// Both ends say something, and are heard in time.
-async fn talk(first: &ArqConnection, second: &ArqConnection) {
+async fn talk(first: &Connection, second: &Connection) {
     for (from, to) in [(first, second), (second, first)] {
-        from.send(lane(5), b"still there").await.unwrap();
+        from.send(lane(5), "still there").await.unwrap();
         let heard = timeout(5 * SECOND, to.recv(lane(5))).await.expect("it arrives");
         assert_eq!(heard.unwrap(), "still there");
     }
 }
 
 /// Waits until the peer's address is such a one: messages go there before it has answered from there.
-async fn until(connection: &ArqConnection, is_expected: impl Fn(SocketAddr) -> bool) {
+async fn until(connection: &Connection, is_expected: impl Fn(SocketAddr) -> bool) {
     let expected = async {
         while !is_expected(connection.remote()) {
             tokio::time::sleep(SECOND / 100).await;
@@ -155,14 +155,14 @@ fn mobile() -> ConfigBuilder {
 async fn a_flow_that_leads_nowhere_is_left_for_another_port() {
     let stuck = Arc::new(AtomicBool::new(false));
     let pair = pair_with(sticky(&stuck), mobile()).await;
-    pair.near.send(lane(5), b"before").await.unwrap();
+    pair.near.send(lane(5), "before").await.unwrap();
     assert_eq!(pair.far.recv(lane(5)).await.unwrap(), b"before"[..]);
     for round in 0..3 {
         stuck.store(round == 0, Ordering::Relaxed);
-        pair.near.send(lane(5), b"there").await.unwrap();
+        pair.near.send(lane(5), "there").await.unwrap();
         let there = timeout(2 * SECOND, pair.far.recv(lane(5))).await;
         assert_eq!(there.expect("it finds a way").unwrap(), b"there"[..]);
-        pair.far.send(lane(5), b"back").await.unwrap();
+        pair.far.send(lane(5), "back").await.unwrap();
         let back = timeout(SECOND, pair.near.recv(lane(5))).await;
         assert_eq!(back.expect("both ways").unwrap(), b"back"[..]);
         until(&pair.far, |remote| remote != CLIENT.into()).await;
@@ -175,12 +175,12 @@ async fn a_router_that_was_replaced_behind_a_nat_is_noticed_within_a_second() {
     let stuck = Arc::new(AtomicBool::new(false));
     let network = sticky(&stuck);
     let pair = pair_with(network.clone(), mobile()).await;
-    pair.near.send(lane(5), b"before").await.unwrap();
+    pair.near.send(lane(5), "before").await.unwrap();
     pair.far.recv(lane(5)).await.unwrap();
     stuck.store(true, Ordering::Relaxed);
     network.kill(SERVER.into());
     let _replacement = endpoint(&network, SERVER, Some(config().build().unwrap()));
-    pair.near.send(lane(5), b"after").await.unwrap();
+    pair.near.send(lane(5), "after").await.unwrap();
     let reason = timeout(SECOND, pair.near.closed()).await.expect("it is noticed");
     assert_eq!(reason, ConnectionError::PeerLostState);
 }
@@ -190,9 +190,9 @@ async fn a_router_that_was_replaced_behind_a_nat_is_noticed_within_a_second() {
 async fn who_was_told_its_port_keeps_it() {
     let stuck = Arc::new(AtomicBool::new(false));
     let pair = pair_with(sticky(&stuck), config()).await;
-    pair.near.send(lane(5), b"before").await.unwrap();
+    pair.near.send(lane(5), "before").await.unwrap();
     pair.far.recv(lane(5)).await.unwrap();
     stuck.store(true, Ordering::Relaxed);
-    pair.near.send(lane(5), b"after").await.unwrap();
+    pair.near.send(lane(5), "after").await.unwrap();
     assert_eq!(pair.near.closed().await, ConnectionError::TimedOut);
 }

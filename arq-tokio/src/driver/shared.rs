@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{
-    connection::{ArqConnection, Inner},
+    connection::{Connection, Inner},
     now,
     sorted::Sorted,
     timer::Deadlines,
@@ -56,18 +56,39 @@ struct Registry {
     refusals: Refusals,
     violations: Warning,
     /// Where accepted connections go; `None` once nobody wants them, or the driver has stopped.
-    offer: Option<mpsc::Sender<ArqConnection>>,
+    offer: Option<mpsc::Sender<Connection>>,
     /// The configuration of accepted connections.
     accept: Config,
 }
 
 impl Registry {
     /// Who is turned away for want of room hears it; the operator should, too.
-    fn warn_of_refusal(&mut self) {
+    fn note_refusal(&mut self, now: Instant) -> Option<Crowded> {
         let (refused, connections) = (self.core.stats().refused, self.connections.len());
-        if let Some(untold) = self.refusals.tell(now(), refused, connections) {
-            tracing::warn!(connections, untold, "a peer was refused: there are as many as may be");
-        }
+        let untold = self.refusals.tell(now, refused, connections)?;
+        Some(Crowded { connections, untold })
+    }
+}
+
+/// A peer was refused for want of room.
+struct Crowded {
+    connections: usize,
+    /// How many before it nobody was told of.
+    untold: u64,
+}
+
+/// Answers to datagrams that belong to no connection.
+#[derive(Default)]
+struct Replies<'a> {
+    /// What is answered, and the length of the answer.
+    to: Vec<(Datagram<'a>, usize)>,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Replies<'a> {
+    fn push(&mut self, received: Datagram<'a>, reply: &[u8]) {
+        self.to.push((received, reply.len()));
+        self.bytes.extend_from_slice(reply);
     }
 }
 
@@ -94,7 +115,7 @@ impl Shared {
     pub(super) fn new(
         socket: Box<dyn DatagramSocket>,
         config: EndpointConfig,
-        offer: mpsc::Sender<ArqConnection>,
+        offer: mpsc::Sender<Connection>,
         virtual_time: bool,
     ) -> io::Result<Self> {
         let mut seed = [0; 32];
@@ -254,20 +275,22 @@ impl Shared {
         self.wake.notify_one();
     }
 
-    /// Finds the connection of each datagram, answers those that belong to none.
+    /// Finds the connection of each datagram, answers those that belong to none. All have come at one time, and nothing is
+    /// sent while the registry is locked, which every other datagram of the socket needs.
     pub(super) fn route<'a>(
         self: &Arc<Self>,
         datagrams: impl Iterator<Item = Datagram<'a>>,
     ) -> Sorted<'a> {
-        let mut sorted = Sorted::default();
-        let mut reply = Vec::new();
+        let (mut sorted, mut replies) = (Sorted::default(), Replies::default());
+        let (mut reply, mut crowded, mut dropped) = (Vec::new(), None, None);
         let mut registry = self.registry.lock();
+        let now = now();
         for datagram in datagrams {
             if !is_answerable(&datagram) {
                 registry.unanswerable += 1;
                 continue;
             }
-            match registry.core.route(now(), datagram.from, datagram.bytes, &mut reply) {
+            match registry.core.route(now, datagram.from, datagram.bytes, &mut reply) {
                 Routed::Connection(handle) => {
                     let connection = registry.connections.get(&handle);
                     sorted.push(connection, datagram);
@@ -281,30 +304,42 @@ impl Shared {
                     sorted.replaced.extend(replaced.map(|old| (old, datagram.from)));
                 }
                 Routed::Reply => {
-                    self.reply(&datagram, &reply);
-                    registry.warn_of_refusal();
+                    replies.push(datagram, &reply);
+                    crowded = registry.note_refusal(now).or(crowded);
                 }
-                Routed::Dropped => tracing::trace!(from = %datagram.from, "dropped a datagram"),
+                Routed::Dropped => dropped = Some(datagram.from),
             }
         }
         drop(registry);
+        self.reply(&replies);
+        if let Some(Crowded { connections, untold }) = crowded {
+            tracing::warn!(connections, untold, "a peer was refused: there are as many as may be");
+        }
+        if let Some(latest) = dropped {
+            tracing::trace!(%latest, "dropped what belongs to no connection");
+        }
         sorted.sort();
         sorted
     }
 
-    fn reply(&self, received: &Datagram<'_>, reply: &[u8]) {
-        // What room there will be is for those who have a connection.
-        if self.turns.is_blocked() {
-            return;
-        }
-        let segments = Segments {
-            destination: received.from,
-            source: received.to.filter(|_| self.local_addr().ip().is_unspecified()),
-            contents: reply,
-            segment_bytes: reply.len(),
-        };
-        if let Err(error) = self.socket().try_send(&segments) {
-            tracing::trace!(%error, "a reply was lost");
+    fn reply(&self, replies: &Replies<'_>) {
+        let mut rest = &replies.bytes[..];
+        for (received, length) in &replies.to {
+            let (reply, others) = rest.split_at(*length);
+            rest = others;
+            // What room there will be is for those who have a connection.
+            if self.turns.is_blocked() {
+                return;
+            }
+            let segments = Segments {
+                destination: received.from,
+                source: received.to.filter(|_| self.local_addr().ip().is_unspecified()),
+                contents: reply,
+                segment_bytes: reply.len(),
+            };
+            if let Err(error) = self.socket().try_send(&segments) {
+                tracing::trace!(%error, "a reply was lost");
+            }
         }
     }
 }

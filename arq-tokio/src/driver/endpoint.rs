@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::{
-    connection::{ArqConnection, ConnectError},
+    connection::{ConnectError, Connection},
     shared::Shared,
     Driver,
 };
@@ -22,9 +22,9 @@ use crate::socket::{
 
 /// A socket that connects to peers and accepts them. Dropping it ends the accepting; the socket
 /// and its connections live on until the last of those has ended.
-pub struct ArqEndpoint {
+pub struct Endpoint {
     shared: Arc<Shared>,
-    accepted: Mutex<mpsc::Receiver<ArqConnection>>,
+    accepted: Mutex<mpsc::Receiver<Connection>>,
     progress: watch::Receiver<Progress>,
 }
 
@@ -37,7 +37,29 @@ pub(super) enum Progress {
     Draining,
 }
 
-impl ArqEndpoint {
+impl Endpoint {
+    /// Accepts connections with `config` at `address`, and connects. Needs a tokio runtime's context, whose tasks drive it.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub fn server(address: SocketAddr, config: Config) -> io::Result<Self> {
+        let config = EndpointConfig { accept: Some(config), ..EndpointConfig::default() };
+        Self::bind(address, &SocketOptions::default(), config, &Handle::current())
+    }
+
+    /// Connects from `address`, with port 0 from a free one. As [`Self::server`], but accepts nobody.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub fn client(address: SocketAddr) -> io::Result<Self> {
+        Self::bind(
+            address,
+            &SocketOptions::default(),
+            EndpointConfig::default(),
+            &Handle::current(),
+        )
+    }
+
     /// Binds a UDP socket and starts its driver on `runtime`.
     ///
     /// # Errors
@@ -90,7 +112,7 @@ impl ArqEndpoint {
         &self,
         remote: SocketAddr,
         config: Config,
-    ) -> Result<ArqConnection, ConnectError> {
+    ) -> Result<Connection, ConnectError> {
         let inner = self.shared.connect(remote, config).ok_or(ConnectionError::LocallyClosed)?;
         inner.transmit(super::connection::DRIVER_BATCHES);
         let connection = inner.into_handle();
@@ -100,7 +122,7 @@ impl ArqEndpoint {
 
     /// Waits for the next peer that connects. `None` when the driver has stopped. Those that nobody takes are kept, also
     /// when they have ended meanwhile: [`EndpointConfig::max_connections`] of them, and further ones are closed.
-    pub async fn accept(&self) -> Option<ArqConnection> {
+    pub async fn accept(&self) -> Option<Connection> {
         self.accepted.lock().await.recv().await
     }
 
@@ -129,14 +151,14 @@ impl ArqEndpoint {
     }
 }
 
-impl Drop for ArqEndpoint {
+impl Drop for Endpoint {
     fn drop(&mut self) {
         self.shared.release();
     }
 }
 
-impl fmt::Debug for ArqEndpoint {
+impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ArqEndpoint").field("local", &self.local_addr()).finish_non_exhaustive()
+        f.debug_struct("Endpoint").field("local", &self.local_addr()).finish_non_exhaustive()
     }
 }

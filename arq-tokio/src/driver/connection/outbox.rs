@@ -6,6 +6,7 @@
 use std::{io, net::IpAddr, sync::Arc, time::Instant};
 
 use arq_proto::{Refusal, Transmit};
+use parking_lot::MutexGuard;
 
 use super::{Inner, Phase, State};
 use crate::{
@@ -27,7 +28,7 @@ pub(super) enum Outbox {
     /// A task, right now.
     Sending,
     /// The driver, at its next turn or when the socket has room again for what it refused.
-    Parked(Option<Unsent>),
+    Parked(Option<Batch>),
 }
 
 impl Outbox {
@@ -41,7 +42,8 @@ impl Outbox {
     }
 }
 
-pub(super) struct Unsent {
+/// Datagrams that leave in one call.
+pub(super) struct Batch {
     bytes: Vec<u8>,
     transmit: Transmit,
     source: Option<IpAddr>,
@@ -50,119 +52,135 @@ pub(super) struct Unsent {
 impl Inner {
     /// Sends what may be sent, at most `batches` of it, unless another task is at it.
     pub(in crate::driver) fn transmit(self: &Arc<Self>, batches: usize) {
-        if self.state.lock().outbox.take_on() {
-            self.send_up_to(batches);
+        let mut state = self.state.lock();
+        if state.outbox.take_on() {
+            self.send_up_to(batches, state, now());
         }
     }
 
-    /// The caller has made itself the sender.
-    pub(super) fn send_up_to(self: &Arc<Self>, batches: usize) {
-        if let Some(endpoint) = self.endpoint.upgrade() {
-            self.send_batches(&endpoint, None, batches);
+    /// The caller has made itself the sender. The first batch is filled while it still holds the lock: from a message to
+    /// the wire it is taken once.
+    pub(super) fn send_up_to(
+        self: &Arc<Self>,
+        batches: usize,
+        state: MutexGuard<'_, State>,
+        now: Instant,
+    ) {
+        let Some(endpoint) = self.endpoint.upgrade() else { return };
+        if endpoint.turns.is_blocked() {
+            drop(state);
+            // The room that there may be now is for those who wait already.
+            return self.wait_for_room(&endpoint, None, true);
         }
+        let batch = self.next_batch(&endpoint, state, now, buffers::take());
+        self.send_batches(&endpoint, batch, batches);
     }
 
     /// The driver's part: goes on where a task stopped.
     pub(in crate::driver) fn resume(self: &Arc<Self>, endpoint: &Arc<Shared>) {
-        let unsent = {
-            let mut state = self.state.lock();
-            match std::mem::replace(&mut state.outbox, Outbox::Sending) {
-                Outbox::Parked(unsent) => unsent,
-                other @ (Outbox::Idle | Outbox::Sending) => {
-                    state.outbox = other;
-                    return;
+        let mut state = self.state.lock();
+        match std::mem::replace(&mut state.outbox, Outbox::Sending) {
+            Outbox::Parked(None) => self.send_up_to(DRIVER_BATCHES, state, now()),
+            Outbox::Parked(Some(unsent)) => {
+                drop(state);
+                if endpoint.turns.is_blocked() {
+                    self.wait_for_room(endpoint, Some(unsent), true);
+                } else {
+                    self.send_batches(endpoint, Some(unsent), DRIVER_BATCHES);
                 }
             }
-        };
-        self.send_batches(endpoint, unsent, DRIVER_BATCHES);
+            other @ (Outbox::Idle | Outbox::Sending) => state.outbox = other,
+        }
     }
 
+    /// Sends `batch` and those that follow it. Who has none has laid down the sender's role.
     fn send_batches(
         self: &Arc<Self>,
         endpoint: &Arc<Shared>,
-        mut unsent: Option<Unsent>,
+        mut batch: Option<Batch>,
         batches: usize,
     ) {
-        if endpoint.turns.is_blocked() {
-            // The room that there may be now is for those who wait already.
-            self.wait_for_room(endpoint, unsent, true);
-            return;
-        }
-        let mut buffer = match &mut unsent {
-            Some(unsent) => std::mem::take(&mut unsent.bytes),
-            None => buffers::take(),
-        };
-        for sent in 0..batches {
-            let next = match unsent.take() {
-                Some(unsent) => Some((unsent.transmit, unsent.source)),
-                None => self.next_transmit(endpoint, &mut buffer),
-            };
-            let Some((transmit, source)) = next else {
+        for sent in 1..=batches {
+            let Some(unsent) = batch else { return };
+            let Some(buffer) = self.send_batch(endpoint, unsent, sent == 1) else { return };
+            if sent == batches {
                 buffers::give_back(buffer);
-                return;
-            };
-            let segments = Segments {
-                destination: transmit.destination,
-                source,
-                contents: &buffer,
-                segment_bytes: transmit.segment_size,
-            };
-            if transmit.from_other_port {
-                endpoint.send_from_other_port(&segments);
-                continue;
+                break;
             }
-            match endpoint.socket().try_send(&segments) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let unsent = Unsent { bytes: buffer, transmit, source };
-                    self.wait_for_room(endpoint, Some(unsent), sent == 0);
-                    return;
-                }
-                // As good as lost on the way: the protocol repairs it.
-                Err(error) => {
-                    tracing::trace!(handle = ?self.handle, %error, "send failed");
-                    let size = transmit.segment_size;
-                    self.with_core(|state, now| state.on_refused_send(now, size, error));
-                }
-            }
+            batch = self.next_batch(endpoint, self.state.lock(), now(), buffer);
         }
-        buffers::give_back(buffer);
         self.park(None);
         endpoint.serve_later(self.clone());
     }
 
-    /// Fills `buffer` with the next batch, or lays down the sender's role. Until then nothing is settled: a message
-    /// does not wait for a timer to be set.
-    fn next_transmit(
+    /// Gives the buffer back, unless the socket is full: then the batch waits, and nobody sends.
+    fn send_batch(
         self: &Arc<Self>,
         endpoint: &Arc<Shared>,
-        buffer: &mut Vec<u8>,
-    ) -> Option<(Transmit, Option<IpAddr>)> {
-        buffer.clear();
-        let mut state = self.state.lock();
+        batch: Batch,
+        is_first: bool,
+    ) -> Option<Vec<u8>> {
+        let Batch { bytes, transmit, source } = &batch;
+        let segments = Segments {
+            destination: transmit.destination,
+            source: *source,
+            contents: bytes,
+            segment_bytes: transmit.segment_size,
+        };
+        if transmit.from_other_port {
+            endpoint.send_from_other_port(&segments);
+            return Some(batch.bytes);
+        }
+        match endpoint.socket().try_send(&segments) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.wait_for_room(endpoint, Some(batch), is_first);
+                return None;
+            }
+            // As good as lost on the way: the protocol repairs it.
+            Err(error) => {
+                tracing::trace!(handle = ?self.handle, %error, "send failed");
+                let size = transmit.segment_size;
+                self.with_core(|state, now| state.on_refused_send(now, size, error));
+            }
+        }
+        Some(batch.bytes)
+    }
+
+    /// Fills `bytes` with the next batch, or lays down the sender's role. Until then nothing is settled: a message
+    /// does not wait for a timer to be set.
+    fn next_batch(
+        self: &Arc<Self>,
+        endpoint: &Arc<Shared>,
+        mut state: MutexGuard<'_, State>,
+        now: Instant,
+        mut bytes: Vec<u8>,
+    ) -> Option<Batch> {
+        bytes.clear();
         let fit = MAX_OFFLOAD_BYTES / usize::from(state.core.path_mtu());
         let most = if offload::is_damaged() { 1 } else { endpoint.socket().max_segments() };
         let max_segments = most.min(fit.max(1));
-        if let Some(transmit) = state.core.poll_transmit(now(), buffer, max_segments) {
+        if let Some(transmit) = state.core.poll_transmit(now, &mut bytes, max_segments) {
             let source = state.core.local_ip().filter(|_| self.keeps_source);
-            return Some((transmit, source));
+            return Some(Batch { bytes, transmit, source });
         }
         state.outbox = Outbox::Idle;
         self.settle_and_unlock(state);
+        buffers::give_back(bytes);
         None
     }
 
     fn wait_for_room(
         self: &Arc<Self>,
         endpoint: &Arc<Shared>,
-        unsent: Option<Unsent>,
+        unsent: Option<Batch>,
         is_starved: bool,
     ) {
         self.park(unsent);
         endpoint.wait_for_room(self.clone(), is_starved);
     }
 
-    fn park(self: &Arc<Self>, unsent: Option<Unsent>) {
+    fn park(self: &Arc<Self>, unsent: Option<Batch>) {
         self.with_core(|state, _| state.outbox = Outbox::Parked(unsent));
     }
 }

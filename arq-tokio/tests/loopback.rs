@@ -7,15 +7,12 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use arq_proto::{Config, ConfigBuilder, EndpointConfig, LaneId, Reliability};
+use arq_tokio::{Connection, Endpoint, SocketOptions};
 use tokio::{
     net::UdpSocket,
     runtime::Handle,
     task::{JoinHandle, JoinSet},
     time::{interval, sleep, timeout},
-};
-use zenoh_link_arq::{
-    driver::{ArqConnection, ArqEndpoint},
-    socket::udp::SocketOptions,
 };
 
 /// Far above what is needed: only a hang runs into it.
@@ -25,28 +22,28 @@ fn lane() -> LaneId {
     LaneId::new(5, Reliability::Reliable).unwrap()
 }
 
-fn bind(address: &str, accept: bool, options: &SocketOptions) -> io::Result<ArqEndpoint> {
+fn bind(address: &str, accept: bool, options: &SocketOptions) -> io::Result<Endpoint> {
     let config = EndpointConfig { accept: accept.then(Config::default), ..Default::default() };
-    ArqEndpoint::bind(address.parse().unwrap(), options, config, &Handle::current())
+    Endpoint::bind(address.parse().unwrap(), options, config, &Handle::current())
 }
 
-fn server(address: &str) -> ArqEndpoint {
+fn server(address: &str) -> Endpoint {
     bind(address, true, &SocketOptions::default()).unwrap()
 }
 
-fn client(address: &str) -> ArqEndpoint {
+fn client(address: &str) -> Endpoint {
     bind(address, false, &SocketOptions::default()).unwrap()
 }
 
-async fn connect(client: &ArqEndpoint, to: SocketAddr) -> ArqConnection {
+async fn connect(client: &Endpoint, to: SocketAddr) -> Connection {
     client.connect(to, Config::default()).await.unwrap()
 }
 
-async fn one_mebibyte(from: &ArqConnection, to: &ArqConnection) {
+async fn one_mebibyte(from: &Connection, to: &Connection) {
     let message = |number: u8| vec![number; 1 << 16 >> (number % 4)];
     let send = async {
         for number in 0..32 {
-            from.send(lane(), &message(number)[1..]).await.unwrap();
+            from.send(lane(), message(number)[1..].to_vec()).await.unwrap();
         }
     };
     let receive = async {
@@ -57,7 +54,7 @@ async fn one_mebibyte(from: &ArqConnection, to: &ArqConnection) {
     timeout(HANG, async { tokio::join!(send, receive) }).await.expect("it arrives");
 }
 
-async fn exchange(server: ArqEndpoint, client: ArqEndpoint, to: SocketAddr) {
+async fn exchange(server: Endpoint, client: Endpoint, to: SocketAddr) {
     let near = connect(&client, to).await;
     let far = server.accept().await.unwrap();
     assert_eq!(far.local(), to);
@@ -117,7 +114,7 @@ async fn a_hundred_connections_to_one_socket() {
     for _ in 0..100 {
         tasks.spawn(async move {
             let near = connect(&client("127.0.0.1:0"), to).await;
-            near.send(lane(), b"ping").await.unwrap();
+            near.send(lane(), "ping").await.unwrap();
             assert_eq!(near.recv(lane()).await.unwrap(), "pong");
             near.finish().await;
         });
@@ -127,7 +124,7 @@ async fn a_hundred_connections_to_one_socket() {
         let far = timeout(HANG, server.accept()).await.expect("all connect").unwrap();
         accepted.spawn(async move {
             assert_eq!(far.recv(lane()).await.unwrap(), "ping");
-            far.send(lane(), b"pong").await.unwrap();
+            far.send(lane(), "pong").await.unwrap();
             far.closed().await;
         });
     }
@@ -210,7 +207,7 @@ async fn a_nat_that_rebinds_ten_times_a_second_ends_nothing() {
     for (from, to) in [(&near, &far), (&far, &near)] {
         let talk = async {
             for number in 0..100_u8 {
-                from.send(lane(), &[number; 200]).await.unwrap();
+                from.send(lane(), vec![number; 200]).await.unwrap();
                 sleep(Duration::from_millis(20)).await;
             }
         };

@@ -20,16 +20,13 @@ use arq_proto::{
     Config, ConfigBuilder, ConnectionError, EndpointConfig, LaneId, Reliability, Unreachable,
     UnreachableReport,
 };
+use arq_tokio::{socket::memory::MemoryNetwork, ConnectError, Connection, Endpoint, SendError};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 use tokio::{
     runtime::Handle,
     task::JoinSet,
     time::{timeout, Instant},
-};
-use zenoh_link_arq::{
-    driver::{ArqConnection, ArqEndpoint, ConnectError, SendError},
-    socket::memory::MemoryNetwork,
 };
 
 const SERVER: ([u8; 4], u16) = ([10, 0, 0, 1], 7447);
@@ -38,9 +35,9 @@ const SECOND: Duration = Duration::from_secs(1);
 
 struct Pair {
     network: MemoryNetwork,
-    server: ArqEndpoint,
-    near: ArqConnection,
-    far: ArqConnection,
+    server: Endpoint,
+    near: Connection,
+    far: Connection,
 }
 
 fn lane(priority: u8) -> LaneId {
@@ -52,14 +49,10 @@ fn config() -> ConfigBuilder {
     ConfigBuilder { timer_granularity: Duration::from_millis(1), ..Config::builder() }
 }
 
-fn endpoint(
-    network: &MemoryNetwork,
-    address: ([u8; 4], u16),
-    accept: Option<Config>,
-) -> ArqEndpoint {
+fn endpoint(network: &MemoryNetwork, address: ([u8; 4], u16), accept: Option<Config>) -> Endpoint {
     let socket = network.bind(SocketAddr::from(address)).unwrap();
     let config = EndpointConfig { accept, ..Default::default() };
-    ArqEndpoint::over(Box::new(socket), config, &Handle::current()).unwrap()
+    Endpoint::over(Box::new(socket), config, &Handle::current()).unwrap()
 }
 
 async fn pair_with(network: MemoryNetwork, config: ConfigBuilder) -> Pair {
@@ -92,13 +85,13 @@ fn message(number: u32, len: usize) -> Vec<u8> {
     message
 }
 
-async fn send_numbered(connection: &ArqConnection, lane: LaneId, count: u32, len: usize) {
+async fn send_numbered(connection: &Connection, lane: LaneId, count: u32, len: usize) {
     for number in 0..count {
-        connection.send(lane, &message(number, len)).await.unwrap();
+        connection.send(lane, message(number, len)).await.unwrap();
     }
 }
 
-async fn expect_numbered(connection: &ArqConnection, lane: LaneId, count: u32, len: usize) {
+async fn expect_numbered(connection: &Connection, lane: LaneId, count: u32, len: usize) {
     for number in 0..count {
         assert_eq!(connection.recv(lane).await.unwrap(), message(number, len), "{lane:?}");
     }
@@ -126,7 +119,7 @@ async fn a_cancelled_receive_loses_no_message() {
     let Pair { near, far, .. } = pair_with(lossy(10, 1), config()).await;
     let sender = tokio::spawn(async move {
         for number in 0..500 {
-            near.send(lane(5), &message(number, 100)).await.unwrap();
+            near.send(lane(5), message(number, 100)).await.unwrap();
             // Slower than the reader's patience.
             tokio::time::sleep(Duration::from_millis(3)).await;
         }
@@ -151,12 +144,12 @@ async fn a_cancelled_send_has_sent_nothing() {
     let Pair { network, near, far, .. } = pair().await;
     network.block_sends(true);
     let mut taken = 0;
-    while timeout(SECOND, near.send(lane(5), &message(taken, 50_000))).await.is_ok() {
+    while timeout(SECOND, near.send(lane(5), message(taken, 50_000))).await.is_ok() {
         taken += 1;
     }
     // The one that waited was number `taken`: it must not arrive, its successor gets the number.
     network.block_sends(false);
-    near.send(lane(5), &message(taken, 7)).await.unwrap();
+    near.send(lane(5), message(taken, 7)).await.unwrap();
     expect_numbered(&far, lane(5), taken, 50_000).await;
     assert_eq!(far.recv(lane(5)).await.unwrap(), message(taken, 7));
 }
@@ -166,7 +159,7 @@ async fn a_slow_reader_slows_its_lane_only() {
     let Pair { near, far, .. } = pair().await;
     let near = Arc::new(near);
     let mut taken = 0;
-    while timeout(SECOND, near.send(lane(5), &message(taken, 60_000))).await.is_ok() {
+    while timeout(SECOND, near.send(lane(5), message(taken, 60_000))).await.is_ok() {
         taken += 1;
     }
     let bytes = taken as usize * 60_000;
@@ -174,12 +167,12 @@ async fn a_slow_reader_slows_its_lane_only() {
     assert!(bytes > config().lane_window_bytes as usize / 2, "{bytes} bytes taken");
     assert!(bytes <= bound, "{bytes} bytes taken of a reader that reads nothing");
 
-    near.send(lane(1), b"urgent").await.unwrap();
+    near.send(lane(1), "urgent").await.unwrap();
     assert_eq!(timeout(SECOND, far.recv(lane(1))).await.unwrap().unwrap(), "urgent");
 
     let rest = tokio::spawn(async move {
         for number in taken..taken + 100 {
-            near.send(lane(5), &message(number, 60_000)).await.unwrap();
+            near.send(lane(5), message(number, 60_000)).await.unwrap();
         }
         near
     });
@@ -203,7 +196,8 @@ async fn a_close_wakes_everyone_with_the_reason() {
         let writing = connection.clone();
         waiters.spawn(async move {
             loop {
-                if let Err(SendError::Closed(reason)) = writing.send(lane(7), &[0; 60_000]).await {
+                if let Err(SendError::Closed(reason)) = writing.send(lane(7), vec![0; 60_000]).await
+                {
                     return reason;
                 }
             }
@@ -242,7 +236,7 @@ async fn connections_that_nobody_accepts_are_bounded() {
     let config = config().build().unwrap();
     let socket = network.bind(SocketAddr::from(SERVER)).unwrap();
     let accept = EndpointConfig { accept: Some(config.clone()), max_connections: MOST };
-    let server = ArqEndpoint::over(Box::new(socket), accept, &Handle::current()).unwrap();
+    let server = Endpoint::over(Box::new(socket), accept, &Handle::current()).unwrap();
     let client = endpoint(&network, CLIENT, None);
     for _ in 0..5 * MOST {
         // Those that find no room are closed at once.
@@ -266,7 +260,7 @@ async fn connections_that_nobody_accepts_are_bounded() {
 #[tokio::test(start_paused = true)]
 async fn dropping_the_handle_closes() {
     let Pair { near, far, .. } = pair().await;
-    near.send(lane(5), b"last words").await.unwrap();
+    near.send(lane(5), "last words").await.unwrap();
     drop(near);
     assert_eq!(far.recv(lane(5)).await.unwrap(), "last words");
     let end = timeout(SECOND, far.closed()).await.unwrap();
@@ -282,7 +276,7 @@ async fn a_peer_that_vanishes_is_declared_gone() {
     });
     let Pair { near, far, .. } = pair_with(network, config()).await;
     let start = Instant::now();
-    while near.send(lane(5), &[0; 10_000]).await.is_ok() {}
+    while near.send(lane(5), vec![0; 10_000]).await.is_ok() {}
     let waited = start.elapsed();
     assert!(waited >= config().idle_timeout, "{waited:?}");
     assert!(waited <= config().idle_timeout + 5 * SECOND, "{waited:?}");
@@ -321,7 +315,7 @@ async fn connections_outlive_the_endpoint_and_the_socket_closes_with_the_last() 
     let patience = ConfigBuilder { handshake_timeout: SECOND, ..config() }.build().unwrap();
     late.connect(SERVER.into(), patience).await.expect_err("nobody accepts any more");
 
-    near.send(lane(5), b"still there").await.unwrap();
+    near.send(lane(5), "still there").await.unwrap();
     assert_eq!(far.recv(lane(5)).await.unwrap(), "still there");
     network.bind(SERVER.into()).expect_err("the socket is in use");
 
@@ -336,7 +330,7 @@ async fn a_full_socket_is_waited_for() {
     let Pair { network, near, far, .. } = pair().await;
     for number in 0..20 {
         network.block_sends(true);
-        near.send(lane(5), &message(number, 20_000)).await.unwrap();
+        near.send(lane(5), message(number, 20_000)).await.unwrap();
         network.block_sends(false);
         let received = timeout(SECOND, far.recv(lane(5))).await.expect("it goes on");
         assert_eq!(received.unwrap(), message(number, 20_000));
@@ -376,7 +370,7 @@ async fn what_the_interface_refuses_is_known_at_once() {
     let pair = pair_with(network, ConfigBuilder { mtu: Some(1_472), ..config() }).await;
     // No time passes: no probe has been waited for.
     for _ in 0..30 {
-        pair.near.send(lane(5), &[1; 5_000]).await.unwrap();
+        pair.near.send(lane(5), vec![1; 5_000]).await.unwrap();
         assert_eq!(pair.far.recv(lane(5)).await.unwrap().len(), 5_000);
     }
     let stats = pair.near.stats();
@@ -400,7 +394,7 @@ async fn what_cannot_be_answered_is_dropped() {
         let bind = |address, accept| {
             let socket = Box::new(network.bind(address).unwrap());
             let config = EndpointConfig { accept, ..Default::default() };
-            ArqEndpoint::over(socket, config, &Handle::current()).unwrap()
+            Endpoint::over(socket, config, &Handle::current()).unwrap()
         };
         let (server, client) = (bind(to, Some(config.clone())), bind(from, None));
         let error = client.connect(to, config.clone()).await.unwrap_err();
@@ -417,7 +411,7 @@ async fn who_stops_reading_a_lane_wakes_those_who_wait_for_it() {
     for read in [lane(1), lane(2)] {
         timeout(SECOND, far.recv(read)).await.expect_err("nothing was sent");
     }
-    near.send(lane(2), b"never read").await.unwrap();
+    near.send(lane(2), "never read").await.unwrap();
     near.delivered().await;
     let start = Instant::now();
     let readers = [[lane(1)], [lane(2)]];

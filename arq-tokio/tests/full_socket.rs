@@ -16,15 +16,15 @@ use std::{
 };
 
 use arq_proto::{Config, ConfigBuilder, CongestionConfig, EndpointConfig, LaneId, Reliability};
-use parking_lot::Mutex;
-use tokio::{runtime::Handle, task::JoinSet};
-use zenoh_link_arq::{
-    driver::{ArqConnection, ArqEndpoint},
+use arq_tokio::{
     socket::{
         memory::{MemoryNetwork, MemorySocket},
         DatagramSocket, ReceiveBatch, Segments,
     },
+    Connection, Endpoint,
 };
+use parking_lot::Mutex;
+use tokio::{runtime::Handle, task::JoinSet};
 
 const SERVER: ([u8; 4], u16) = ([10, 0, 0, 1], 7447);
 const CLIENT: ([u8; 4], u16) = ([10, 0, 0, 2], 1);
@@ -108,13 +108,13 @@ fn config() -> Config {
         .unwrap()
 }
 
-fn endpoint(socket: impl DatagramSocket, accept: Option<Config>) -> ArqEndpoint {
+fn endpoint(socket: impl DatagramSocket, accept: Option<Config>) -> Endpoint {
     let config = EndpointConfig { accept, ..Default::default() };
-    ArqEndpoint::over(Box::new(socket), config, &Handle::current()).unwrap()
+    Endpoint::over(Box::new(socket), config, &Handle::current()).unwrap()
 }
 
 /// A server with a narrow socket, its connections, and the clients at the other ends.
-async fn connected<const N: usize>() -> (ArqEndpoint, [(ArqConnection, ArqConnection); N]) {
+async fn connected<const N: usize>() -> (Endpoint, [(Connection, Connection); N]) {
     let network = MemoryNetwork::lossless();
     let server = endpoint(Narrow::new(network.bind(SERVER.into()).unwrap()), Some(config()));
     let client = endpoint(network.bind(CLIENT.into()).unwrap(), None);
@@ -129,7 +129,7 @@ async fn connected<const N: usize>() -> (ArqEndpoint, [(ArqConnection, ArqConnec
 /// Sends messages of `len` bytes one after another, a `pause` between them, and counts those that arrive.
 fn stream(
     tasks: &mut JoinSet<()>,
-    (from, to): (ArqConnection, ArqConnection),
+    (from, to): (Connection, Connection),
     len: usize,
     pause: Duration,
 ) -> Arc<AtomicUsize> {
@@ -137,7 +137,7 @@ fn stream(
     let count = arrived.clone();
     tasks.spawn(async move {
         loop {
-            from.send(lane(), &vec![7; len]).await.unwrap();
+            from.send(lane(), vec![7; len]).await.unwrap();
             tokio::time::sleep(pause).await;
         }
     });

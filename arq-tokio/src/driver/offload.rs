@@ -24,8 +24,8 @@ pub(super) fn note_damage(remote: SocketAddr) {
         kernel = %kernel(),
         "datagrams that leave in one system call (UDP segmentation offload) are lost, and single ones are not: from now on \
          this process sends them one by one, which costs CPU. Linux 7.0 to 7.1.4 does that, and virtual machines may: \
-         use another kernel, or try `ethtool -K <interface> tx-udp-segmentation off`; `gso=off` in the locator never \
-         uses the offload"
+         use another kernel, or try `ethtool -K <interface> tx-udp-segmentation off`; `gso=off` in a locator, or \
+         `SocketOptions::batches`, never uses the offload"
     );
 }
 

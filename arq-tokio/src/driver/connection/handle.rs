@@ -7,24 +7,20 @@ use std::{
     future::poll_fn,
     io,
     net::SocketAddr,
-    sync::Arc,
+    sync::{atomic::Ordering, Arc},
     task::{Context, Poll},
-    time::Duration,
 };
 
-use arq_proto::{ConnectionError, LaneId, Stats, WORTH_RECYCLING_BYTES};
+use arq_proto::{ConnectionError, LaneId, Stats};
 use bytes::Bytes;
 use thiserror::Error;
 
 use super::{outbox::CALLER_BATCHES, Inner, Phase, State};
 use crate::driver::now;
 
-/// Messages kept for their memory until the next datagrams come.
-const MOST_SPENT: usize = 16;
-
-/// A connection to a peer. Dropping it closes it, after what was sent is delivered or the linger
-/// time is over.
-pub struct ArqConnection(pub(super) Arc<Inner>);
+/// A connection to a peer. Cheap to clone: dropping the last handle, [`Lane`](super::Lane)s included, closes it, after what
+/// was sent is delivered or the linger time is over.
+pub struct Connection(pub(super) Arc<Inner>);
 
 /// Why there is no connection.
 #[derive(Debug, Clone, Error)]
@@ -59,80 +55,42 @@ pub enum SendError {
     /// The message has no bytes.
     #[error("a message without bytes")]
     Empty,
+    /// The lane is full; here is the message. Only who does not wait is told so.
+    #[error("the lane is full")]
+    Full(Bytes),
 }
 
-impl ArqConnection {
-    /// Hands `message` to `lane`, and waits while the lane is full. When the future is dropped
-    /// before it is ready, nothing of the message was taken.
+impl Connection {
+    /// [`Lane::send`](super::Lane::send), for one message.
     ///
     /// # Errors
-    /// See [`SendError`].
-    pub async fn send(&self, lane: LaneId, message: &[u8]) -> Result<(), SendError> {
-        let message = Bytes::copy_from_slice(message);
-        let send = poll_fn(|cx| self.poll_send(cx, lane, &message, false));
+    /// As there.
+    pub async fn send(&self, lane: LaneId, message: impl Into<Bytes>) -> Result<(), SendError> {
+        let message = message.into();
+        let send = poll_fn(|cx| self.0.poll_send(cx, lane, &message, false));
         tokio::task::coop::cooperative(send).await
     }
 
-    /// As [`Self::send`], for a message that has its own memory. Nothing of it is taken before this is ready. `more`: see
-    /// [`arq_proto::Connection::send_part`].
-    pub(crate) fn poll_send(
-        &self,
-        cx: &mut Context<'_>,
-        lane: LaneId,
-        message: &Bytes,
-        more: bool,
-    ) -> Poll<Result<(), SendError>> {
-        self.0.poll_send(cx, lane, message, more)
-    }
-
-    /// See [`arq_proto::Connection::drop_rest`].
-    pub(crate) fn drop_rest(&self, lane: LaneId) {
-        self.0.state.lock().core.drop_rest(lane);
-    }
-
-    /// Waits for the next whole message of `lane`. When the future is dropped before it is ready,
-    /// no message is lost.
+    /// [`Lane::recv`](super::Lane::recv), of one message.
     ///
     /// # Errors
-    /// Why the connection ended, after everything that had arrived was read.
+    /// As there.
     pub async fn recv(&self, lane: LaneId) -> Result<Bytes, ConnectionError> {
         self.recv_any(&[lane]).await
     }
 
-    /// As [`Self::recv`], of the first of `lanes` that has one.
-    ///
-    /// # Errors
-    /// As [`Self::recv`].
-    pub async fn recv_any(&self, lanes: &[LaneId]) -> Result<Bytes, ConnectionError> {
-        let receive = poll_fn(|cx| self.0.poll_recv(cx, lanes));
-        tokio::task::coop::cooperative(receive).await
-    }
-
-    /// The next message of `lane`, if one is whole.
+    /// [`Lane::try_recv`](super::Lane::try_recv), of one message.
     #[must_use]
     pub fn try_recv(&self, lane: LaneId) -> Option<Bytes> {
         self.0.try_recv(lane)
     }
 
-    /// Takes back a message that was read, so that its memory serves the next one.
-    pub fn recycle(&self, message: Bytes) {
-        if message.len() < WORTH_RECYCLING_BYTES {
-            return;
-        }
-        let mut spent = self.0.spent.lock();
-        if spent.len() < MOST_SPENT {
-            spent.push(message);
-        }
-    }
-
-    /// Delivers what was sent, as far as the linger time allows, closes, and lets the peer know. Nobody waits for it.
-    pub fn start_finish(&self) {
-        self.0.finish();
-    }
-
-    /// As [`Self::start_finish`], and waits: until the end, and for the peer to know, for at most the linger time again.
+    /// Ends the connection in order: takes nothing more, delivers what was sent, as far as the linger time
+    /// ([`ConfigBuilder::linger`](arq_proto::ConfigBuilder::linger)) allows, and lets the peer know. Waits for the end, and for
+    /// the peer to know, for at most the linger time again. [`Self::closed`] says whether everything was delivered: it was
+    /// not if the reason is [`ConnectionError::LingerExpired`].
     pub async fn finish(&self) {
-        self.start_finish();
+        self.0.finish();
         self.closed().await;
         let drained = self.lifecycle(|state| state.retired.then_some(()));
         let _ = tokio::time::timeout(self.0.linger, drained).await;
@@ -173,41 +131,12 @@ impl ArqConnection {
         .await
     }
 
-    /// How long an end in order may take.
-    pub(crate) fn linger(&self) -> Duration {
-        self.0.linger
-    }
-
     /// Waits until everything that was sent has arrived, for the linger time at most.
     pub async fn delivered(&self) {
         let delivered = self.progress(|state| {
             matches!(state.phase, Phase::Closed(_)) || state.core.send_buffer_bytes() == 0
         });
         let _ = tokio::time::timeout(self.0.linger, delivered).await;
-    }
-
-    /// The caller reads no more from `lanes`: waits until everything that has arrived on the others
-    /// that are read is read, for the idle time-out at most.
-    pub async fn consumed_beside(&self, lanes: &[LaneId]) {
-        // Who waits beside other lanes waits for these no more.
-        self.0.with_core(|state, _| lanes.iter().for_each(|lane| state.lanes_read.remove(*lane)));
-        let consumed = self.progress(|state| (state.readable & state.lanes_read).is_empty());
-        let _ = tokio::time::timeout(self.0.idle_timeout, consumed).await;
-    }
-
-    /// Waits until the peer is heard, and half a second passes between two such signs of life at
-    /// least. Pending for ever once the connection has ended.
-    pub async fn life_sign(&self) {
-        let mut seen = None;
-        poll_fn(|cx| {
-            let mut state = self.0.state.lock();
-            if *seen.get_or_insert(state.life_sign_at) != state.life_sign_at {
-                return Poll::Ready(());
-            }
-            state.waiters.wait_life_sign(cx);
-            Poll::Pending
-        })
-        .await
     }
 
     /// Waits for a step in the connection's life.
@@ -224,7 +153,7 @@ impl ArqConnection {
     }
 
     /// Waits for something that no event tells of: looks at every change.
-    async fn progress(&self, reached: impl Fn(&State) -> bool) {
+    pub(super) async fn progress(&self, reached: impl Fn(&State) -> bool) {
         poll_fn(|cx| {
             let mut state = self.0.state.lock();
             if reached(&state) {
@@ -262,15 +191,24 @@ impl ArqConnection {
     }
 }
 
-impl Drop for ArqConnection {
-    fn drop(&mut self) {
-        self.0.finish();
+impl Clone for Connection {
+    fn clone(&self) -> Self {
+        self.0.handles.fetch_add(1, Ordering::Relaxed);
+        Self(self.0.clone())
     }
 }
 
-impl fmt::Debug for ArqConnection {
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if self.0.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.finish();
+        }
+    }
+}
+
+impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ArqConnection")
+        f.debug_struct("Connection")
             .field("local", &self.local())
             .field("remote", &self.remote())
             .finish_non_exhaustive()
@@ -278,44 +216,58 @@ impl fmt::Debug for ArqConnection {
 }
 
 impl Inner {
-    fn finish(self: &Arc<Self>) {
+    pub(super) fn finish(self: &Arc<Self>) {
         self.with_core(|state, now| state.core.finish(now));
         self.transmit(CALLER_BATCHES);
     }
 
-    fn poll_send(
+    /// Pending if the lane is full.
+    pub(super) fn poll_send(
         self: &Arc<Self>,
         cx: &mut Context<'_>,
         lane: LaneId,
         message: &Bytes,
         more: bool,
     ) -> Poll<Result<(), SendError>> {
-        let mut state = self.state.lock();
-        let taken = match state.core.send_part(now(), lane, message.clone(), more) {
-            Ok(()) => Poll::Ready(Ok(())),
-            Err(arq_proto::SendError::Blocked) => {
-                state.waiters.wait_writable(lane, cx);
-                Poll::Pending
-            }
-            Err(arq_proto::SendError::TooLarge { len, max }) => {
-                Poll::Ready(Err(SendError::TooLarge { len, max }))
-            }
-            Err(arq_proto::SendError::Empty) => Poll::Ready(Err(SendError::Empty)),
-            Err(arq_proto::SendError::Closed) => {
-                Poll::Ready(Err(SendError::Closed(state.reason())))
-            }
-        };
-        if matches!(taken, Poll::Ready(Ok(()))) && state.outbox.take_on() {
-            // Who sends settles afterwards: the message does not wait for that.
-            drop(state);
-            self.send_up_to(CALLER_BATCHES);
-        } else {
-            self.settle_and_unlock(state);
+        match self.offer(lane, message, more, Some(cx)) {
+            Err(SendError::Full(_)) => Poll::Pending,
+            taken => Poll::Ready(taken),
         }
+    }
+
+    pub(super) fn try_send(
+        self: &Arc<Self>,
+        lane: LaneId,
+        message: Bytes,
+    ) -> Result<(), SendError> {
+        self.offer(lane, &message, false, None)
+    }
+
+    /// Hands `message` to `lane`. If that is full, `waiter` is woken when it has room.
+    fn offer(
+        self: &Arc<Self>,
+        lane: LaneId,
+        message: &Bytes,
+        more: bool,
+        waiter: Option<&mut Context<'_>>,
+    ) -> Result<(), SendError> {
+        let mut state = self.state.lock();
+        let now = now();
+        let taken = state.core.send_part(now, lane, message.clone(), more);
+        let taken = taken.map_err(|error| state.send_error(error, message));
+        if taken.is_ok() && state.outbox.take_on() {
+            // Who sends settles afterwards: the message does not wait for that.
+            self.send_up_to(CALLER_BATCHES, state, now);
+            return taken;
+        }
+        if let (Err(SendError::Full(_)), Some(cx)) = (&taken, waiter) {
+            state.waiters.wait_writable(lane, cx);
+        }
+        self.settle_and_unlock(state);
         taken
     }
 
-    fn poll_recv(
+    pub(super) fn poll_recv(
         self: &Arc<Self>,
         cx: &mut Context<'_>,
         lanes: &[LaneId],
@@ -342,12 +294,23 @@ impl Inner {
         received
     }
 
-    fn try_recv(self: &Arc<Self>, lane: LaneId) -> Option<Bytes> {
+    pub(super) fn try_recv(self: &Arc<Self>, lane: LaneId) -> Option<Bytes> {
         let (message, made_room) = self
             .with_core(|state, now| (state.core.recv(now, lane), state.core.has_credit_to_grant()));
         if made_room {
             self.transmit(CALLER_BATCHES);
         }
         message
+    }
+}
+
+impl State {
+    fn send_error(&self, error: arq_proto::SendError, message: &Bytes) -> SendError {
+        match error {
+            arq_proto::SendError::Blocked => SendError::Full(message.clone()),
+            arq_proto::SendError::TooLarge { len, max } => SendError::TooLarge { len, max },
+            arq_proto::SendError::Empty => SendError::Empty,
+            arq_proto::SendError::Closed => SendError::Closed(self.reason()),
+        }
     }
 }

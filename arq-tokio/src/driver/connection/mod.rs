@@ -7,13 +7,15 @@
 //! connection must leave in the order of their numbers, or the peer takes them for lost: therefore
 //! one task at a time is its sender ([`outbox`]), and those that come meanwhile leave their work to it.
 
+mod adapter;
 mod handle;
+mod lane;
 mod outbox;
 
 use std::{
     io,
     net::SocketAddr,
-    sync::{Arc, Weak},
+    sync::{atomic::AtomicUsize, Arc, Weak},
     task::Waker,
     time::{Duration, Instant},
 };
@@ -29,7 +31,8 @@ use tokio::sync::mpsc;
 use super::{lanes::LaneWaiters, now, offload, shared::Shared};
 use outbox::Outbox;
 
-pub use handle::{ArqConnection, ConnectError, SendError};
+pub use handle::{ConnectError, Connection, SendError};
+pub use lane::Lane;
 pub(super) use outbox::DRIVER_BATCHES;
 
 /// Who waits for a sign of life of the peer hears of one at most this often, however busy the
@@ -50,6 +53,8 @@ pub(super) struct Inner {
     idle_timeout: Duration,
     /// The system is asked what the interface toward the peer carries.
     asks_interface: bool,
+    /// Handles that the application has, or is about to be given.
+    handles: AtomicUsize,
     /// Messages that were read: their memory serves the next ones.
     spent: Mutex<Vec<Bytes>>,
     state: Mutex<State>,
@@ -73,7 +78,7 @@ struct State {
     /// The address of the peer for which the system was asked what the interface carries.
     interface_toward: Option<SocketAddr>,
     /// Where to hand an accepted connection once its handshake is done.
-    offer: Option<mpsc::Sender<ArqConnection>>,
+    offer: Option<mpsc::Sender<Connection>>,
     retired: bool,
 }
 
@@ -87,7 +92,7 @@ enum Phase {
 #[derive(Default)]
 struct Aftermath {
     wake: Vec<Waker>,
-    offer: Option<mpsc::Sender<ArqConnection>>,
+    offer: Option<mpsc::Sender<Connection>>,
     /// What the peer did wrong, and where it is.
     violation: Option<(SocketAddr, Violation)>,
     /// Where the peer is since a moment ago.
@@ -101,7 +106,7 @@ impl Inner {
         handle: ConnectionHandle,
         core: arq_proto::Connection,
         config: &Config,
-        offer: Option<mpsc::Sender<ArqConnection>>,
+        offer: Option<mpsc::Sender<Connection>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             handle,
@@ -112,6 +117,7 @@ impl Inner {
             linger: config.linger,
             idle_timeout: config.idle_timeout,
             asks_interface: config.mtu.is_none(),
+            handles: AtomicUsize::new(1),
             spent: Mutex::default(),
             state: Mutex::new(State {
                 core,
@@ -134,9 +140,9 @@ impl Inner {
         self.handle
     }
 
-    /// The application's handle. There is one.
-    pub(super) fn into_handle(self: Arc<Self>) -> ArqConnection {
-        ArqConnection(self)
+    /// The application's first handle, which all others are clones of.
+    pub(super) fn into_handle(self: Arc<Self>) -> Connection {
+        Connection(self)
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -251,7 +257,7 @@ impl Inner {
         aftermath.wake.into_iter().for_each(Waker::wake);
         if let Some(offer) = aftermath.offer {
             // Nobody accepts any more, or too many wait: the handle is dropped and the connection closes.
-            drop(offer.try_send(ArqConnection(self.clone())));
+            drop(offer.try_send(Connection(self.clone())));
         }
         if aftermath.violation.is_none() && !aftermath.retire && aftermath.toward.is_none() {
             return;
