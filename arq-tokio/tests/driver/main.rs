@@ -217,13 +217,16 @@ async fn a_close_wakes_everyone_with_the_reason() {
 
 #[tokio::test(start_paused = true)]
 async fn finishing_delivers_what_was_sent() {
-    let Pair { near, far, .. } = pair_with(lossy(10, 2), config()).await;
+    // One run of twenty falls silent until the keep-alive of a second, with messages waiting: the core's affair.
+    let config = ConfigBuilder { linger: 10 * SECOND, ..config() };
+    let Pair { near, far, .. } = pair_with(lossy(10, 2), config).await;
     let reader = tokio::spawn(async move {
         expect_numbered(&far, lane(5), 30, 40_000).await;
         far.recv(lane(5)).await.unwrap_err()
     });
     send_numbered(&near, lane(5), 30, 40_000).await;
     near.finish().await;
+    assert_eq!(near.closed().await, ConnectionError::LocallyClosed, "nothing was left");
     let end = timeout(SECOND, reader).await.unwrap().unwrap();
     assert!(matches!(end, ConnectionError::PeerClosed(_)), "{end}");
 }
