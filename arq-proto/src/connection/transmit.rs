@@ -237,8 +237,13 @@ impl Connection {
         };
         // What is filled up leaves by itself: the packets of a batch are equal.
         let burst = if length.fills { Burst::Single } else { burst };
-        let first = self.write_packet(now, out, length, chunks, burst);
+        let mut first = self.write_packet(now, out, length, chunks, burst);
         self.path.batches.on_sent(first);
+        if first.is_none() && bytes.is_some() {
+            // What is next is longer than the packets of the burst, which has ended. It must not wait: nothing would make
+            // the driver ask again.
+            first = self.write_packet(now, out, self.usual_length(), chunks, Burst::Single);
+        }
         let segment_size = first?;
         for _ in 1..packets {
             match self.write_packet(now, out, Length::exactly(segment_size), chunks, burst) {

@@ -2,6 +2,8 @@
 
 //! Two connections without a network between them: for what counts or times the code alone.
 
+#![allow(dead_code, reason = "each test binary uses another part")]
+
 use std::{
     net::SocketAddr,
     time::{Duration, Instant},
@@ -71,12 +73,24 @@ impl Link {
             }
             self.buf.clear();
         }
+        // A driver asks no more, until something happens.
+        let more = self.ends[from].poll_transmit(now, &mut self.buf, SEGMENTS);
+        assert_eq!(more, None, "there was nothing to send, and now there is");
     }
 
     /// Sends a message and reads it at the other side.
     pub(crate) fn deliver(&mut self, message: &Bytes) {
+        self.deliver_all(std::slice::from_ref(message));
+    }
+
+    /// Sends messages, all at once, and reads them at the other side.
+    pub(crate) fn deliver_all(&mut self, messages: &[Bytes]) {
         let lane = LaneId::new(5, Reliability::Reliable).expect("the priority is in range");
-        self.ends[0].send(self.now, lane, message.clone()).expect("there is room");
+        for message in messages {
+            self.ends[0].send(self.now, lane, message.clone()).expect("there is room");
+        }
+        let mut expected = messages.iter();
+        let mut next = expected.next();
         for _ in 0..100_000 {
             self.now += Duration::from_micros(50);
             let now = self.now;
@@ -84,8 +98,11 @@ impl Link {
             self.carry(0);
             self.carry(1);
             while self.ends.iter_mut().any(|end| end.poll_event().is_some()) {}
-            if let Some(received) = self.ends[1].recv(now, lane) {
-                assert_eq!(received.len(), message.len());
+            while let Some(received) = self.ends[1].recv(now, lane) {
+                assert_eq!(Some(received.len()), next.map(Bytes::len));
+                next = expected.next();
+            }
+            if next.is_none() {
                 return;
             }
         }

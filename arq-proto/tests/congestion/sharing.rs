@@ -60,8 +60,8 @@ fn two_cubic_flows_share() {
 // ARQ-CC-6, T9
 #[test]
 fn beside_cubic_bbr_takes_a_quarter_to_three_quarters() {
-    // A run's share varies by a tenth of the whole.
-    const MANY_SEEDS: u64 = 12;
+    // A run's share varies by a tenth of the whole. At 20 Mb/s the mean of 24 lies at 0.26, that of 12 at 0.25 to 0.27.
+    const MANY_SEEDS: u64 = 24;
     for queue in [1.0, 5.0] {
         for mbps in [20, 100] {
             let path = Path { mbps, queue, ..PATH };
@@ -111,7 +111,7 @@ fn several_flows_do_not_drown_each_other() {
         // Four packets for each are in the pipe.
         (path(2, 100, 1.0), 4, 10, 1.4),
     ] {
-        let mut all_sent: Vec<_> = SEEDS
+        let mut all_sent: Vec<_> = (1..=7)
             .map(|seed| {
                 let (sent, goodput) = crowd(path, flows, seconds * SECOND, seed);
                 println!("{flows} flows, {path:?}, seed {seed}: {sent:.2} bytes sent for each, {goodput:.2} Mb/s");
@@ -119,7 +119,7 @@ fn several_flows_do_not_drown_each_other() {
                 sent
             })
             .collect();
-        // One crowd in ten finds each other late: the mean of twenty is 1.04 to 1.09 for each, their worst 1.4.
+        // One or two crowds in ten find each other late: the mean of 16 is 1.07 to 1.10 for each, their worst 1.3.
         all_sent.sort_by(f64::total_cmp);
         let median = all_sent[all_sent.len() / 2];
         assert!(median <= most, "{flows} flows, {path:?}: {all_sent:?} bytes for each");
