@@ -47,6 +47,8 @@ impl Connection {
             self.path.recovery.on_pto(now, reverse, enough, &mut self.outcome);
             let time_outs = self.path.recovery.time_outs();
             self.path.small_packet_due = self.path.mtu.wants_small_packet(time_outs);
+            self.path.mtu.on_time_out();
+            self.follow_path_mtu();
             self.consider_other_port(now);
         } else {
             let independent = !self.path.recovery.channel().is_bursty();

@@ -302,6 +302,14 @@ impl PathMtu {
         }
     }
 
+    /// Nothing is acknowledged in time. Where a HELLO of base was lost as well, base may not pass: the least size is in use
+    /// until a probe of base is acknowledged.
+    pub(crate) fn on_time_out(&mut self) {
+        if matches!(self.state, State::Base { lost } if lost > 0) {
+            self.size = self.least;
+        }
+    }
+
     fn on_probe_lost(&mut self, now: Instant, size: u16, loss: Probability) {
         self.counters.probes_lost += 1;
         let needed = probes_needed(self.trusted(loss));

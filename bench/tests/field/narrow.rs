@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
-//! Lines that carry little: narrow radios, and paths that carry no packet of 1,200 bytes.
+//! Lines that carry little: narrow radios, paths that carry no packet of 1,200 bytes, and images that are too long for the
+//! first moment of a line.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::{
     alone,
     sessions::{ready, role},
     support::{network_or_skip, Role},
-    unreachable::{LATER, LINKS},
+    unreachable::{udp_port, LATER, LINKS},
 };
 
 fn both_ways(wire: Wire) -> Asked {
@@ -65,4 +66,22 @@ fn a_path_below_1_200_bytes_opens() {
         println!("a path of {mtu} bytes: open after {took:?}");
         assert!(took < Duration::from_secs(5), "{took:?} at {mtu} bytes");
     }
+}
+
+/// The line would carry each image in 170 ms. Of the first one it is not known, and zenoh drops it after 50 ms.
+#[test]
+fn an_image_that_is_dropped_ends_no_session() {
+    let _alone = alone();
+    let Some(mut network) = network_or_skip("an image that is dropped", 2) else { return };
+    let wire = Wire { delay_ms: 20.0, rate_mbps: Some(100.0), ..Wire::default() };
+    network.begin(&both_ways(wire), 1).expect("a network");
+    let endpoint = [format!("arq/{}:7447", network.host(1).ipv4())];
+    let mut subscriber = ready(role(network.host(1), "subscriber", "listen", &endpoint));
+    let mut camera = ready(role(network.host(0), "images", "connect", &endpoint));
+    let port = udp_port(network.host(0));
+    camera.tell("go");
+    for _ in 0..60 {
+        assert_eq!(subscriber.answer(), "message");
+    }
+    assert_eq!(udp_port(network.host(0)), port, "the same link");
 }

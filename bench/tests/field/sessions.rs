@@ -8,11 +8,15 @@ use std::{
 
 use arq_bench::lab::Host;
 use zenoh::{
+    qos::{CongestionControl, Priority},
     sample::{Sample, SampleKind},
     Session, Wait,
 };
 
-use crate::support::{answer, told, Role};
+use crate::{
+    nodes,
+    support::{answer, told, Role},
+};
 
 /// Opens a session in `mode`, as zenoh does by default but for scouting.
 pub(crate) fn open(mode: &str) -> Session {
@@ -102,12 +106,39 @@ fn persistent_publisher() {
     }
 }
 
-/// Tells of each message.
+/// For 3 s an urgent beacon each 50 ms, and each half second an image of 2 MB that is dropped if the link does not take it
+/// in time.
+#[test]
+#[ignore = "a role that other tests start"]
+fn images() {
+    let session = open("client");
+    let publisher = |key, priority, control| {
+        let publisher = session.declare_publisher(key).priority(priority);
+        publisher.congestion_control(control).wait().expect("a publisher")
+    };
+    let beacon = publisher("stream", Priority::RealTime, CongestionControl::Block);
+    let camera = publisher("image", Priority::Data, CongestionControl::Drop);
+    nodes::wait_for_match(&beacon);
+    nodes::wait_for_match(&camera);
+    answer("ready");
+    told();
+    for tick in 0..60 {
+        beacon.put(vec![0; 300]).wait().expect("a publication");
+        if tick % 10 == 0 {
+            camera.put(vec![0; 2_000_000]).wait().expect("a publication");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    told();
+}
+
+/// Tells of each message, and takes images.
 #[test]
 #[ignore = "a role that other tests start"]
 fn subscriber() {
     let session = open("router");
     let tell = |_| answer("message");
+    session.declare_subscriber("image").callback(drop).background().wait().expect("a subscriber");
     session.declare_subscriber("stream").callback(tell).background().wait().expect("a subscriber");
     answer("ready");
     told();
