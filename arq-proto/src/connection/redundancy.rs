@@ -52,6 +52,13 @@ impl Connection {
         ChunkLimits { new: policy::chunk_bytes(bytes, longest, overhead, channel, delay), ..limits }
     }
 
+    /// Whether so much is lost that the symbols of a message, of which some may be lost, should not share packets.
+    pub(super) fn spreads_symbols(&self) -> bool {
+        self.config.fec == FecConfig::Auto
+            && self.outgoing.peer_takes_repair
+            && policy::expects_loss(self.path.recovery.channel())
+    }
+
     /// Repair symbols to follow the chunk that is being sent, ahead of any loss.
     pub(super) fn parity(&self, id: LaneId, next: SymbolRef) -> usize {
         let lane = &self.outgoing.lanes[id];

@@ -379,6 +379,8 @@ impl Connection {
     fn offer_symbols(&mut self, now: Instant, out: &mut Vec<u8>, draft: &mut Draft) {
         // Where to go on in each lane, and the lanes whose rest is for the next packet.
         let (mut from, mut done) = ([0; LaneId::COUNT], LaneSet::default());
+        let base_end = draft.start + usize::from(BASE_MTU) - TAG_BYTES;
+        let spreads = self.spreads_symbols();
         loop {
             let waiting = self.outgoing.find_waiting() - done;
             let Some(id) = self.outgoing.scheduler.pick(waiting) else { return };
@@ -407,6 +409,10 @@ impl Connection {
             }
             draft.put_timestamp(out, timestamp);
             draft.put(out, &lane.frame(next, &mut self.outgoing.scratch), Some(content));
+            // What shares a packet shares its fate.
+            if spreads {
+                draft.end = draft.end.min(base_end);
+            }
             let parity = self.parity(id, next);
             let (sent, cost) = self.outgoing.lanes[id].on_sent(next, parity);
             self.outgoing.credit.spend(cost);

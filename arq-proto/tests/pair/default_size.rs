@@ -237,3 +237,25 @@ fn an_interface_that_carries_jumbo_frames_is_made_use_of() {
         assert!(u32::from(stats.chunk_bytes) > u32::from(found) - 100, "{stats:?}");
     }
 }
+
+// ARQ-MTU-9
+#[test]
+fn small_messages_are_no_later_once_long_packets_are_in_use() {
+    // Of the last third of 2,250 messages, those that waited for a repair.
+    let late = |mtu| -> usize {
+        let count = |seed| {
+            let wire = WireConfig { mtu: Some(1_472), ..lossy(0.1) };
+            let flow = Flow::reliable(5, 10_000, 2_250).every(20 * MS);
+            let config = ConfigBuilder { mtu, ..Config::builder() };
+            let scenario = Scenario::new(seed).wire(wire).config(config).client_sends([flow]);
+            let mut pair = Pair::new(&scenario);
+            pair.run_to_delivery(120 * SEC)
+                .unwrap_or_else(|halt| panic!("ARQ_SEED={seed}: {halt}"));
+            let inbox = pair.server_side().app.inbox(lane(5, Reliability::Reliable));
+            inbox.latencies.iter().skip(1_500).filter(|&&latency| latency > 25 * MS).count()
+        };
+        seeds(8).map(count).sum()
+    };
+    let (short, long) = (late(Some(1_200)), late(None));
+    assert!(10 * long <= 15 * short, "{long} of 6,000 late, with packets of 1,200 bytes {short}");
+}
