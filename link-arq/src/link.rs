@@ -206,7 +206,7 @@ impl LinkUnicastArq {
                 .map(|(lane, part)| part.map(|part| self.begin_write(lane, &part)));
             if is_close(batch) {
                 self.parting.cancel();
-                self.writes.others_done().await;
+                let _ = timeout(self.connection.linger(), self.writes.others_done()).await;
                 self.connection.delivered().await;
             }
             self.keep_alive.learn_framing(batch);
@@ -275,7 +275,7 @@ impl LinkUnicastArq {
         self.connection.recv_any(&lanes).await
     }
 
-    /// Waits for what a session that takes its leave still writes. zenoh closes the link as soon as the first of its eight
+    /// Waits for what a session that closes still writes, and says whether that is its CLOSE and all before it. zenoh closes the link as soon as the first of its eight
     /// writers has nothing left, while the others write the end of their queues, and the session's last word.
     async fn last_word_is_written(&self) -> bool {
         let may_come = !self.is_over.load(Ordering::Relaxed) && self.keep_alive.is_session_heard();
@@ -361,11 +361,9 @@ impl LinkUnicastTrait for LinkUnicastArq {
         Ok(())
     }
 
-    /// What was written is delivered, for the linger time at most. A session that takes its leave waits
-    /// for that, for the process may end next. One that gives the link up, because its lease is over or
-    /// the peer has closed, does not: while zenoh waits for such a link it may already open the next, and
-    /// ends that one too. (Nor does one whose last words are still behind a write that waits: zenoh does
-    /// not wait for them either.)
+    /// What was written is delivered, for the linger time at most. A session that closes waits for that, since the process
+    /// may end next. A session that gives the link up does not wait, or for [`LAST_WORD_WITHIN`] at most where its CLOSE may
+    /// still come: while zenoh waits for such a link it may already open the next, and ends that one too.
     async fn close(&self) -> ZResult<()> {
         if self.closing.swap(true, Ordering::AcqRel) {
             return Ok(());

@@ -178,7 +178,7 @@ impl PathMtu {
         }
     }
 
-    /// Whether what is asked about next is larger than base, at most `ceiling` bytes.
+    /// The ceiling of the search, where the next probe is larger than base.
     pub(crate) fn looks_for_more(&self) -> Option<u16> {
         let looks = matches!(self.state, State::Searching(_) | State::SearchComplete { .. });
         looks.then_some(self.ceiling)

@@ -7,7 +7,8 @@ use std::{
     time::Duration,
 };
 
-/// zenoh's writers end side by side. Each begins its next write within this time of the last, unless the host is very busy.
+/// zenoh's writers end side by side: the next write of any begins within this time of the last, unless the host is very
+/// busy.
 const QUIET: Duration = Duration::from_millis(5);
 
 /// How many writes have begun, and how many of them are not done.
