@@ -56,6 +56,7 @@
 //!   trips known exactly take precedence over those that are bounds.
 
 mod burst;
+mod cycle;
 mod longer;
 mod loss;
 mod path;
@@ -69,7 +70,7 @@ use std::time::{Duration, Instant};
 
 use burst::Bursts;
 use longer::Longer;
-use loss::{LossModel, TOLERANCE};
+use loss::LossModel;
 use path::{MaxRate, MinRtt};
 use phase::Phase;
 use probing::Probing;
@@ -77,9 +78,7 @@ use reduction::Reductions;
 use rounds::{Round, Rounds};
 use slowdown::Slowdown;
 
-use super::{
-    bytes_of, AckSample, Controller, LossCause, LossSample, RttSample, SentSample, MAX_WINDOW_BYTES,
-};
+use super::{bytes_of, AckSample, Controller, LossCause, LossSample, SentSample, MAX_WINDOW_BYTES};
 use crate::{units::Rate, wire::BASE_MTU};
 
 const INITIAL_PACKETS: u64 = 32;
@@ -97,14 +96,8 @@ const AT_LIMIT: f64 = 0.95;
 /// Of what the phase asks for so much is sent: a queue that is there shrinks.
 const PACED: f64 = 0.99;
 
-/// Growth of the rate per round that keeps start-up going.
-const GROWTH: f64 = 1.25;
-/// Rounds without it that end start-up.
-const STALLED_ROUNDS: u8 = 3;
 /// Start-up sends more by the share that is lost, up to this: a queue that others keep full may lose more.
 const MAX_COMPENSATED: f64 = 0.25;
-/// Rounds of draining at most, after start-up or a probe.
-const DRAIN_ROUNDS: u8 = 6;
 /// Rounds without probing after a queue that lost too much.
 const HOLD_AFTER_QUEUE: u64 = 8;
 /// Rounds without probing where loss grew with the rate.
@@ -113,10 +106,6 @@ const HOLD_AFTER_POLICER: u64 = 24;
 const BACK_OFF: f64 = 0.85;
 /// The window is so much larger than what was in flight at most, where the round trip grows.
 const WINDOW_STEP: (u64, u64) = (3, 2);
-/// A queue that lost too much may still stand so many rounds later.
-const OVERFULL_ROUNDS: u64 = 2;
-/// Time with half the product in flight, to see the least round trip.
-const PROBE_RTT: Duration = Duration::from_millis(100);
 /// An idle connection keeps its estimate for so long, then halves it per further interval
 /// (draft-ietf-tsvwg-careful-resume).
 const KEPT_WHEN_IDLE: Duration = Duration::from_secs(30);
@@ -287,50 +276,6 @@ impl Bbr {
         }
     }
 
-    /// What follows a round, or nothing where the last probe shows that loss grows with the rate.
-    fn next_phase(
-        &mut self,
-        now: Instant,
-        round: &Round,
-        queue: bool,
-        decided_by_path: bool,
-    ) -> Option<Phase> {
-        if queue {
-            self.probing.on_queue();
-        } else if matches!(self.phase, Phase::ProbeDown { rounds: 0 })
-            // Who had to send less a while ago knows how much there is.
-            && !self.reductions.are_recent(self.round)
-        {
-            self.probing.on_result(self.known_rate());
-        }
-        Some(match self.phase {
-            Phase::Startup { best, stalled } => {
-                self.start_up(round, queue, decided_by_path, best, stalled)
-            }
-            // Long enough to see what draining loses.
-            Phase::Drain { rounds }
-                if (queue || rounds == 0 && self.loss.base() > TOLERANCE)
-                    && rounds + 1 < DRAIN_ROUNDS =>
-            {
-                Phase::Drain { rounds: rounds + 1 }
-            }
-            Phase::ProbeUp => Phase::ProbeDown { rounds: 0 },
-            Phase::ProbeDown { rounds } if queue && rounds + 1 < DRAIN_ROUNDS => {
-                Phase::ProbeDown { rounds: rounds + 1 }
-            }
-            Phase::Slowdown { rounds } if queue && rounds + 1 < DRAIN_ROUNDS => {
-                Phase::Slowdown { rounds: rounds + 1 }
-            }
-            Phase::Drain { .. } | Phase::ProbeDown { .. } | Phase::Slowdown { .. } => {
-                Phase::cruise(now, queue)
-            }
-            Phase::Cruise { since, rounds, .. } => {
-                return self.cruise_on(now, since, rounds, queue);
-            }
-            Phase::ProbeRtt { .. } => self.phase,
-        })
-    }
-
     /// A round with a queue has lost more than the medium does.
     fn reduce(&mut self, round: &Round) {
         let before = self.known_rate();
@@ -410,54 +355,6 @@ impl Bbr {
         }
     }
 
-    fn start_up(
-        &self,
-        round: &Round,
-        queue: bool,
-        decided_by_path: bool,
-        best: Rate,
-        stalled: u8,
-    ) -> Phase {
-        let rate = self.known_rate();
-        if rate > best.mul_f64(GROWTH) {
-            return Phase::Startup { best: rate, stalled: 0 };
-        }
-        let stalled = stalled + u8::from(decided_by_path || LossModel::is_inexcusable(round));
-        // One round without growth is enough if the queue holds more than start-up means to put there.
-        let bloated = queue && round.min_rtt.is_some_and(|rtt| self.min_rtt.is_far_below(rtt));
-        let is_pipe_full =
-            stalled >= STALLED_ROUNDS || stalled > 0 && bloated || self.bursts.show_queue();
-        // As long as the trains of a thin stream have not shown any rate, there is none to fall back to.
-        // And loss alone ends nothing: a radio loses from the first packet on.
-        let is_over = is_pipe_full || queue && self.loss.is_excessive_in_start_up(round);
-        if is_over && self.rate.get().is_some() {
-            Phase::Drain { rounds: 0 }
-        } else {
-            Phase::Startup { best, stalled }
-        }
-    }
-
-    /// Goes on cruising, or probes, if the last probe does not speak against it.
-    fn cruise_on(
-        &mut self,
-        now: Instant,
-        since: Instant,
-        rounds: u8,
-        queue: bool,
-    ) -> Option<Phase> {
-        let rounds = rounds.saturating_add(1);
-        let cruise = Phase::Cruise { since, rounds, queue };
-        let is_due = self.probing.is_due(rounds, now.saturating_duration_since(since));
-        if !is_due || self.hold_until >= self.round || self.is_at_limit() {
-            return Some(cruise);
-        }
-        if self.loss.judge_probe() {
-            return None;
-        }
-        self.probing.begin(self.known_rate(), self.rounds.next_number());
-        Some(Phase::ProbeUp)
-    }
-
     /// Loss by congestion.
     fn back_off(&mut self, hold: u64) {
         self.before_reduction = None;
@@ -466,42 +363,6 @@ impl Bbr {
         }
         self.hold_until = self.hold_until.max(self.round + hold);
         self.enter(Phase::ProbeDown { rounds: 0 });
-    }
-
-    fn probe_rtt(&mut self, now: Instant, sample: &AckSample) {
-        if let Phase::ProbeRtt { until, least } = &mut self.phase {
-            *least = (*least).into_iter().chain(sample.rtt.and_then(RttSample::exact)).min();
-            // Over sleeps alone, what is known may still hold.
-            let known = self.min_rtt.get().unwrap_or_default();
-            let possible = || sample.rtt.map(|rtt| known.max(rtt.least).min(rtt.most));
-            if let (true, Some(least)) = (now >= *until, least.or_else(possible)) {
-                self.end_probe_rtt(now, least);
-            }
-        } else if (self.min_rtt.is_stale(now) || self.longer.is_likely())
-            && !matches!(self.phase, Phase::Startup { .. })
-        {
-            let until = now + PROBE_RTT.max(sample.smoothed_rtt * 2);
-            self.enter(Phase::ProbeRtt { until, least: None });
-        }
-    }
-
-    /// This was the least round trip with little in flight.
-    fn end_probe_rtt(&mut self, now: Instant, least: Duration) {
-        let was_likely = self.longer.is_likely();
-        let is_longer = was_likely && self.min_rtt.may_show_queue(least);
-        // A queue that others keep full is no longer path.
-        let overfull = self.overfull_in.is_some_and(|last| self.round <= last + OVERFULL_ROUNDS);
-        let known = self.min_rtt.get().filter(|_| overfull && !was_likely);
-        if known.is_none() {
-            self.longer.settle();
-        }
-        self.min_rtt.replace(now, known.unwrap_or(least));
-        if is_longer {
-            self.loss.doubt();
-            self.enter(Phase::START);
-        } else {
-            self.enter(Phase::cruise(now, false));
-        }
     }
 
     /// After a long pause: what the path carried then says less and less about now.
