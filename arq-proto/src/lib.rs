@@ -82,7 +82,7 @@ pub mod recv;
 mod send;
 mod sent;
 mod stats;
-mod symbol_set;
+mod symbol;
 mod timer;
 mod units;
 #[doc(hidden)]

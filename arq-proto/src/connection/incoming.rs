@@ -13,7 +13,7 @@ use crate::{
     per_lane::PerLane,
     recv::{
         age::Ages,
-        lane::{Received, RecvLane, Symbol},
+        lane::{Received, ReceivedSymbol, RecvLane},
         spare::Spare,
     },
     sent::Content,
@@ -103,7 +103,7 @@ impl Incoming {
     pub(super) fn on_symbol(
         &mut self,
         now: Instant,
-        symbol: Symbol<'_>,
+        symbol: ReceivedSymbol<'_>,
         waited: Option<Duration>,
     ) -> Result<Received, Violation> {
         let lane = symbol.lane();

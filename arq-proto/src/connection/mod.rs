@@ -154,13 +154,13 @@ impl Connection {
             connection_window_bytes: config.connection_window_bytes.into(),
             hold: config.deadline.unwrap_or(Duration::ZERO),
             repair: takes_repair(config),
-            recut: true,
+            resegment: true,
             app: config.app_params.clone(),
         }
     }
 
     fn apply_params(&mut self, params: Params) {
-        self.path.mtu.limit(params.max_datagram_bytes, params.recut);
+        self.path.mtu.limit(params.max_datagram_bytes, params.resegment);
         self.outgoing.credit.raise(params.connection_window_bytes);
         self.outgoing.set_lane_credit(params.lane_window_bytes);
         self.incoming.set_hold(params.hold);

@@ -15,7 +15,7 @@ use crate::{
     acks::{AckRequest, Arrival},
     error::{ConnectionError, Violation},
     event::Event,
-    recv::lane::{Received, Symbol},
+    recv::lane::{Received, ReceivedSymbol},
     units::{LaneId, Reliability},
     wire::{
         cursor::{DecodeError, Reader},
@@ -221,14 +221,14 @@ impl Connection {
             Frame::Timestamp { lane, ms } => {
                 seen.waited = self.incoming.on_timestamp(now, ms).map(|waited| (lane, waited));
             }
-            Frame::Chunk(chunk) => self.on_symbol(now, Symbol::Source(&chunk), seen)?,
+            Frame::Chunk(chunk) => self.on_symbol(now, ReceivedSymbol::Source(&chunk), seen)?,
             // Who was told that there is no use for it must not send it.
             Frame::Repair(_) if !takes_repair(&self.config) => {
                 return Err(Violation::Frame(DecodeError::Invalid("frame.kind")));
             }
             Frame::Repair(repair) => {
                 self.counters.repair_symbols_received += 1;
-                self.on_symbol(now, Symbol::Repair(&repair), seen)?;
+                self.on_symbol(now, ReceivedSymbol::Repair(&repair), seen)?;
             }
         }
         Ok(())
@@ -237,7 +237,7 @@ impl Connection {
     fn on_symbol(
         &mut self,
         now: Instant,
-        symbol: Symbol<'_>,
+        symbol: ReceivedSymbol<'_>,
         seen: &Seen,
     ) -> Result<(), Violation> {
         if !matches!(self.state, State::Open { .. } | State::Flushing { .. }) {

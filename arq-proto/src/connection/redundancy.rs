@@ -16,9 +16,10 @@ use crate::{
     per_lane::PerLane,
     send::{
         bundle::Rider,
-        lane::{ChunkLimits, SendLane, SymbolRef},
+        lane::{ChunkLimits, SendLane},
     },
     sent::Content,
+    symbol::SymbolRef,
     units::{LaneId, MessageSeq},
     wire::{protection::TAG_BYTES, BASE_MTU},
 };
@@ -112,7 +113,7 @@ impl Connection {
         };
         riders.retain(|rider| sendings(lanes, rider).is_some());
         for rider in riders.iter_mut() {
-            let SymbolRef { seq, cut, symbol, frame_len } = rider.at;
+            let SymbolRef { seq, segmentation, symbol, frame_len } = rider.at;
             let Some(sendings) = sendings(lanes, rider) else { continue };
             let [age, apart] =
                 [rider.sent_at, rider.left_at].map(|at| now.saturating_duration_since(at));
@@ -123,7 +124,7 @@ impl Connection {
             if apart >= policy::MIN_BUNDLING_INTERVAL && pays && fits {
                 rider.left_at = now;
                 draft.put_timestamp(out, timestamp);
-                let content = Content::Symbol { lane: rider.lane, seq, cut, symbol };
+                let content = Content::Symbol { lane: rider.lane, seq, segmentation, symbol };
                 draft.put(out, &lane.frame(rider.at, scratch), Some(content));
                 lane.on_bundled(seq);
                 counters.chunks_bundled += 1;

@@ -13,8 +13,8 @@ impl Connection {
         let mut outcome = std::mem::take(&mut self.outcome);
         for content in outcome.acked.drain(..) {
             match content {
-                Content::Symbol { lane, seq, cut, symbol } => {
-                    let settled = self.outgoing.lanes[lane].on_acked(seq, cut, symbol);
+                Content::Symbol { lane, seq, segmentation, symbol } => {
+                    let settled = self.outgoing.lanes[lane].on_acked(seq, segmentation, symbol);
                     self.outgoing.credit.settle(settled);
                 }
                 Content::Close => self.drain(),
@@ -25,8 +25,8 @@ impl Connection {
         let mut damaged = LaneSet::default();
         for content in outcome.lost.drain(..) {
             match content {
-                Content::Symbol { lane, seq, cut, symbol } => {
-                    self.outgoing.lanes[lane].on_lost(seq, cut, symbol);
+                Content::Symbol { lane, seq, segmentation, symbol } => {
+                    self.outgoing.lanes[lane].on_lost(seq, segmentation, symbol);
                     damaged.insert(lane);
                 }
                 Content::MaxData => self.incoming.on_credit_lost(None),

@@ -17,11 +17,9 @@ use crate::{
     error::ConnectionError,
     path_mtu::Side,
     recovery::Departure,
-    send::{
-        lane::{SendLane, SymbolRef},
-        message::{Sent, Symbol},
-    },
+    send::{lane::SendLane, message::Sent},
     sent::{Content, Contents},
+    symbol::{Symbol, SymbolRef},
     timer::TimerKind,
     units::{LaneId, LaneSet, MessageSeq, PacketNumber},
     wire::{
@@ -77,7 +75,7 @@ pub(super) fn timestamp_of(
 #[derive(Debug, Clone, Copy)]
 struct Length {
     usual: usize,
-    /// With a symbol of a message that was cut for longer packets.
+    /// With a symbol of a message that was segmented for longer packets.
     longest: usize,
     /// It is filled up to that.
     fills: bool,
@@ -96,7 +94,7 @@ pub(super) struct Draft {
     frames: usize,
     /// Where the tag must start at the latest.
     pub(super) end: usize,
-    /// The same for a packet with nothing but one symbol of a message that was cut for longer packets.
+    /// The same for a packet with nothing but one symbol of a message that was segmented for longer packets.
     longest_end: usize,
     burst: Burst,
     side: Side,
@@ -391,8 +389,8 @@ impl Connection {
                 done.insert(id);
                 continue;
             };
-            let SymbolRef { seq, cut, symbol, .. } = next;
-            let content = Content::Symbol { lane: id, seq, cut, symbol };
+            let SymbolRef { seq, segmentation, symbol, .. } = next;
+            let content = Content::Symbol { lane: id, seq, segmentation, symbol };
             // A copy must not share the fate of what it is a copy of.
             if draft.has_symbol(id, seq, &content) {
                 from[id.index()] = seq + 1;

@@ -37,14 +37,14 @@ const KEPT_ROOM: usize = 64;
 
 /// What a packet brought of a message.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Symbol<'a> {
+pub(crate) enum ReceivedSymbol<'a> {
     /// A chunk, or all of it.
     Source(&'a ChunkFrame<'a>),
     /// What stands in for a chunk.
     Repair(&'a RepairFrame<'a>),
 }
 
-impl Symbol<'_> {
+impl ReceivedSymbol<'_> {
     pub(crate) const fn lane(&self) -> LaneId {
         match self {
             Self::Source(chunk) => chunk.lane,
@@ -191,7 +191,7 @@ impl RecvLane {
     pub(crate) fn on_symbol(
         &mut self,
         now: Instant,
-        symbol: Symbol<'_>,
+        symbol: ReceivedSymbol<'_>,
         waited: Option<Duration>,
         spare: &mut Spare,
     ) -> Result<Received, Violation> {
@@ -207,7 +207,7 @@ impl RecvLane {
     fn store(
         &mut self,
         now: Instant,
-        symbol: Symbol<'_>,
+        symbol: ReceivedSymbol<'_>,
         waited: Option<Duration>,
         spare: &mut Spare,
     ) -> Result<Received, Violation> {
@@ -272,7 +272,7 @@ impl RecvLane {
     }
 
     /// Reserves memory for a new message.
-    fn reserve(&mut self, now: Instant, symbol: Symbol<'_>) -> Result<bool, Violation> {
+    fn reserve(&mut self, now: Instant, symbol: ReceivedSymbol<'_>) -> Result<bool, Violation> {
         let cost = message_cost(symbol.shape().message_bytes);
         if self.held + cost > self.limit {
             if self.reliable {
@@ -452,11 +452,11 @@ fn give_back<T>(queue: &mut VecDeque<T>) {
 /// Puts a symbol into a slot; `None` when it brought nothing, else how many chunks were computed.
 fn fill(
     slot: &mut Slot,
-    symbol: Symbol<'_>,
+    symbol: ReceivedSymbol<'_>,
     now: Instant,
     spare: &mut Spare,
 ) -> Result<Option<u8>, Violation> {
-    if let (Slot::Empty, Symbol::Source(chunk)) = (&slot, symbol) {
+    if let (Slot::Empty, ReceivedSymbol::Source(chunk)) = (&slot, symbol) {
         if symbol.is_whole() {
             let mut message = spare.take(now, chunk.message_bytes);
             message.extend_from_slice(chunk.data);
@@ -471,8 +471,8 @@ fn fill(
     }
     let Slot::Partial(reassembly) = slot else { return Ok(None) };
     let new = match symbol {
-        Symbol::Source(chunk) => reassembly.insert(chunk)?,
-        Symbol::Repair(repair) => reassembly.insert_repair(repair)?,
+        ReceivedSymbol::Source(chunk) => reassembly.insert(chunk)?,
+        ReceivedSymbol::Repair(repair) => reassembly.insert_repair(repair)?,
     };
     if !new {
         return Ok(None);

@@ -17,8 +17,7 @@
 
 use std::{collections::VecDeque, time::Instant};
 
-use super::lane::SymbolRef;
-use crate::units::LaneId;
+use crate::{symbol::SymbolRef, units::LaneId};
 
 /// Frames up to this length ride along: two of them and a new message share a packet.
 const MAX_FRAME_BYTES: usize = 512;
@@ -67,7 +66,7 @@ impl Riders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{send::message::Symbol, units::Reliability};
+    use crate::{symbol::Symbol, units::Reliability};
 
     // ARQ-REP-9
     #[test]
@@ -77,7 +76,7 @@ mod tests {
         let mut riders = Riders::default();
         let lane = LaneId::new(5, Reliability::Reliable).unwrap();
         let mut send = |seq, frame_len| {
-            let at = SymbolRef { seq, cut: 0, symbol: Symbol::Source(0), frame_len };
+            let at = SymbolRef { seq, segmentation: 0, symbol: Symbol::Source(0), frame_len };
             riders.on_sent(now, lane, at);
         };
         send(0, MAX_FRAME_BYTES + 1);

@@ -11,13 +11,14 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{
-    message::{Message, Sent, Silence, Symbol},
+    message::{Message, Sent, Silence},
     queue::{Outlet, QueueLimits, Waiting},
 };
 use crate::{
     fec,
     flow::message_cost,
     recovery::confidence::Confidence,
+    symbol::{Symbol, SymbolRef},
     units::{LaneId, MessageSeq, Reliability},
     wire::{
         frame::{Frame, RepairFrame, Shape},
@@ -90,19 +91,8 @@ pub(crate) enum Readiness {
 pub(crate) struct ChunkLimits {
     /// Of messages that begin.
     pub(crate) new: usize,
-    /// Of all: what fits a packet. Messages with longer ones are cut anew.
+    /// Of all: what fits a packet. Messages with longer ones are resegmented.
     pub(crate) most: usize,
-}
-
-/// A symbol chosen to be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SymbolRef {
-    pub(crate) seq: MessageSeq,
-    /// How often the message had been cut anew.
-    pub(crate) cut: u8,
-    pub(crate) symbol: Symbol,
-    /// Bytes of its frame.
-    pub(crate) frame_len: usize,
 }
 
 impl SendLane {
@@ -240,11 +230,11 @@ impl SendLane {
             message.begin(limits.new);
         } else if message.is_oversize(limits.most) {
             let unsent = message.unsent_bytes();
-            message.recut(limits.most);
+            message.resegment(limits.most);
             self.unsent_bytes = self.unsent_bytes - unsent + message.unsent_bytes();
         }
-        let (cut, symbol) = (message.cut(), message.next_symbol()?);
-        Some(SymbolRef { seq, cut, symbol, frame_len: message.frame_len(seq, symbol) })
+        let (segmentation, symbol) = (message.segmentation(), message.next_symbol()?);
+        Some(SymbolRef { seq, segmentation, symbol, frame_len: message.frame_len(seq, symbol) })
     }
 
     fn readiness_to_begin(&self, seq: MessageSeq, connection_credit: u64) -> Readiness {
@@ -347,9 +337,9 @@ impl SendLane {
     }
 
     /// A symbol arrived. Returns the connection's credit that was taken for what need not be kept any more.
-    pub(crate) fn on_acked(&mut self, seq: MessageSeq, cut: u8, symbol: Symbol) -> u64 {
+    pub(crate) fn on_acked(&mut self, seq: MessageSeq, segmentation: u8, symbol: Symbol) -> u64 {
         let Some(message) = self.message_mut(seq) else { return 0 };
-        message.on_acked(cut, symbol);
+        message.on_acked(segmentation, symbol);
         let cost = self.drop_settled();
         if self.is_reliable() {
             cost
@@ -359,9 +349,9 @@ impl SendLane {
     }
 
     /// A symbol was lost; [`repair`](Self::repair) follows when all that was lost at once is known.
-    pub(crate) fn on_lost(&mut self, seq: MessageSeq, cut: u8, symbol: Symbol) {
+    pub(crate) fn on_lost(&mut self, seq: MessageSeq, segmentation: u8, symbol: Symbol) {
         if let Some(message) = self.message_mut(seq) {
-            message.on_lost(cut, symbol);
+            message.on_lost(segmentation, symbol);
             if !self.damaged.contains(&seq) {
                 self.damaged.push(seq);
             }

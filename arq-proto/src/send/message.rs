@@ -12,7 +12,7 @@
 //! chunks are repaired by copies of them, which need no decoding (ARQ-REP-3). Where the peer takes no repair symbols,
 //! each chunk that is neither in flight nor acknowledged is sent again, once (ARQ-REP-4).
 
-mod recut;
+mod resegment;
 
 use std::time::Instant;
 
@@ -20,24 +20,14 @@ use bytes::Bytes;
 use smallvec::{smallvec, SmallVec};
 
 use crate::{
-    fec::MAX_REPAIR_SYMBOLS,
     recovery::confidence::Confidence,
-    symbol_set::SymbolSet,
+    symbol::{Symbol, SymbolSet},
     units::{LaneId, MessageSeq},
     wire::{
         frame::{ChunkFrame, Shape},
-        BASE_MTU, MAX_CHUNKS, MIN_CHUNK_BYTES,
+        BASE_MTU, MAX_CHUNKS, MAX_REPAIR_SYMBOLS, MIN_CHUNK_BYTES,
     },
 };
-
-/// What one frame carries of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Symbol {
-    /// The chunk with this index.
-    Source(u8),
-    /// The repair symbol with this index.
-    Repair(u8),
-}
 
 /// A message on its way.
 #[derive(Debug)]
@@ -49,8 +39,8 @@ pub(crate) struct Message {
     pub(crate) expires_at: Option<Instant>,
     /// Zero until the first chunk is sent: the size in force then holds for all of them.
     chunk_bytes: usize,
-    /// Chunk sizes of earlier cuts, the first one first.
-    earlier_cuts: SmallVec<[usize; 2]>,
+    /// Chunk sizes of earlier segmentations, the first one first.
+    earlier_chunk_bytes: SmallVec<[usize; 2]>,
     /// Chunks to be sent: new ones and lost ones.
     to_send: SymbolSet,
     copies: Copies,
@@ -117,7 +107,7 @@ impl Message {
             queued_at: now,
             expires_at,
             chunk_bytes: 0,
-            earlier_cuts: SmallVec::new(),
+            earlier_chunk_bytes: SmallVec::new(),
             to_send: SymbolSet::first(1),
             copies: Copies::default(),
             sent_once: SymbolSet::EMPTY,
@@ -138,7 +128,7 @@ impl Message {
         self.chunk_bytes != 0
     }
 
-    /// Cuts the message: into as few chunks as fit `max_chunk_bytes`, all about equal, so that no
+    /// Segments the message: into as few chunks as fit `max_chunk_bytes`, all about equal, so that no
     /// small last one takes a packet of its own and segmentation offload has equal segments. May be
     /// repeated until the first chunk has left.
     pub(crate) fn begin(&mut self, max_chunk_bytes: usize) {
@@ -150,7 +140,7 @@ impl Message {
         self.outstanding = smallvec![0; count];
     }
 
-    /// How it was cut.
+    /// How it is segmented.
     pub(crate) fn shape(&self) -> Shape {
         Shape { message_bytes: self.len(), chunk_bytes: self.chunk_bytes }
     }
@@ -251,10 +241,10 @@ impl Message {
         }
     }
 
-    /// A symbol arrived; `cut` is [`cut`](Self::cut) at its sending.
-    pub(crate) fn on_acked(&mut self, cut: u8, symbol: Symbol) {
-        if cut != self.cut() {
-            return self.on_earlier_acked(cut, symbol);
+    /// A symbol arrived; `segmentation` is [`segmentation`](Self::segmentation) at its sending.
+    pub(crate) fn on_acked(&mut self, segmentation: u8, symbol: Symbol) {
+        if segmentation != self.segmentation() {
+            return self.on_earlier_acked(segmentation, symbol);
         }
         if self.was_given_up(symbol) {
             // It has arrived after all: one symbol less is needed in its place.
@@ -300,9 +290,9 @@ impl Message {
         }
     }
 
-    /// A transmission was lost. Those of an earlier cut are as good as lost since then.
-    pub(crate) fn on_lost(&mut self, cut: u8, symbol: Symbol) {
-        if cut != self.cut() {
+    /// A transmission was lost. Those of an earlier segmentation are as good as lost since then.
+    pub(crate) fn on_lost(&mut self, segmentation: u8, symbol: Symbol) {
+        if segmentation != self.segmentation() {
             return;
         }
         match symbol {

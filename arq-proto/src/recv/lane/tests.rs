@@ -21,7 +21,7 @@ fn on_chunk(
 ) -> Result<Received, Violation> {
     let mut spare = Spare::default();
     spare.on_packet(1_200);
-    lane.on_symbol(now, Symbol::Source(chunk), None, &mut spare)
+    lane.on_symbol(now, ReceivedSymbol::Source(chunk), None, &mut spare)
 }
 
 fn whole(seq: MessageSeq, data: &'static [u8]) -> ChunkFrame<'static> {
@@ -143,7 +143,8 @@ fn a_packet_opens_only_so_many_best_effort_messages() {
     let mut lane = RecvLane::new(id, 1 << 20);
     let mut opened = |spare: &mut Spare, seqs: std::ops::Range<u64>| {
         let received = seqs.map(|seq| {
-            lane.on_symbol(t0, Symbol::Source(&piece(seq, &LONG, 1_000, 2)), None, spare).unwrap()
+            lane.on_symbol(t0, ReceivedSymbol::Source(&piece(seq, &LONG, 1_000, 2)), None, spare)
+                .unwrap()
         });
         received.filter(|received| *received == Received::Stored).count()
     };

@@ -366,13 +366,13 @@ fn after_enough_silence_what_rode_along_is_not_waited_for() {
 /// One chunk of a round of copies has left when the other turns out to have arrived.
 // ARQ-REP-2
 #[test]
-fn a_round_of_copies_that_is_cut_short_is_followed_by_the_next() {
+fn a_round_of_copies_that_ends_early_is_followed_by_the_next() {
     let mut message = message(2_400, 1_200);
     send_all(&mut message);
     message.copy(SymbolSet::first(2), 2);
     let first = message.next_symbol().unwrap();
     assert_eq!(first, Symbol::Source(0));
     message.on_sent(first);
-    message.on_acked(message.cut(), Symbol::Source(1));
+    message.on_acked(message.segmentation(), Symbol::Source(1));
     assert_eq!(send_all(&mut message), [Symbol::Source(0)]);
 }
