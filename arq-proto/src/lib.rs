@@ -79,6 +79,7 @@ pub mod range_set;
 mod recovery;
 #[doc(hidden)]
 pub mod recv;
+mod redundancy;
 mod send;
 mod sent;
 mod stats;

@@ -292,7 +292,7 @@ impl Connection {
         self.offer_control(out, &mut draft);
         let acked = draft.room(out) > 0 && self.offer_ack(now, out, &draft);
         if has_symbols {
-            self.offer_riders(now, out, &mut draft);
+            self.offer_bundle(now, out, &mut draft);
         }
         if self.path.recovery.probe_due && !draft.in_flight && draft.room(out) > 0 {
             draft.put(out, &Frame::Ping, None);
@@ -378,12 +378,13 @@ impl Connection {
         // Where to go on in each lane, and the lanes whose rest is for the next packet.
         let (mut from, mut done) = ([0; LaneId::COUNT], LaneSet::default());
         let base_end = draft.start + usize::from(BASE_MTU) - TAG_BYTES;
-        let spreads = self.spreads_symbols();
+        let redundancy = self.redundancy();
+        let spreads = redundancy.spreads_symbols();
         loop {
             let waiting = self.outgoing.find_waiting() - done;
             let Some(id) = self.outgoing.scheduler.pick(waiting) else { return };
             let (credit, start) = (self.outgoing.credit.available(), from[id.index()]);
-            let limits = self.chunk_limits_of_next(id, start, credit);
+            let limits = self.chunk_limits_of_next(&redundancy, id, start, credit);
             let lane = &mut self.outgoing.lanes[id];
             let Some(next) = lane.next_symbol(start, limits, credit) else {
                 done.insert(id);
@@ -411,7 +412,7 @@ impl Connection {
             if spreads {
                 draft.end = draft.end.min(base_end);
             }
-            let parity = self.parity(id, next);
+            let parity = self.parity(&redundancy, id, next);
             let (sent, cost) = self.outgoing.lanes[id].on_sent(next, parity);
             self.outgoing.credit.spend(cost);
             self.outgoing.first_round_open |= sent.is_of_first_round();
@@ -419,7 +420,7 @@ impl Connection {
                 Sent::New(bytes) => {
                     self.outgoing.has_long_messages |= matches!(symbol, Symbol::Source(1..));
                     self.path.chunk_tuner.on_chunk(symbol, bytes);
-                    self.remember_rider(now, id, next);
+                    self.remember_small(now, id, next);
                 }
                 Sent::Again => self.counters.chunks_retransmitted += 1,
                 Sent::Parity | Sent::Repair => self.counters.repair_symbols_sent += 1,

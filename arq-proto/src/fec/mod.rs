@@ -13,10 +13,8 @@
 //! of it is regular, which is why any set of symbols decodes, and without a search for pivots (Blömer
 //! et al., "An XOR-Based Erasure-Resilient Coding Scheme", 1995).
 
-pub(crate) mod channel;
 pub mod gf256;
 pub mod kernel;
-pub(crate) mod policy;
 
 use kernel::mul_add;
 

@@ -11,13 +11,13 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{
-    message::{Message, Sent, Silence},
+    message::{Message, Sent},
     queue::{Outlet, QueueLimits, Waiting},
 };
 use crate::{
     fec,
     flow::message_cost,
-    recovery::confidence::Confidence,
+    redundancy::repair::{self, NoAck, Target},
     symbol::{Symbol, SymbolRef},
     units::{LaneId, MessageSeq, Reliability},
     wire::{
@@ -253,12 +253,12 @@ impl SendLane {
         }
     }
 
-    /// What silence about a message is, although the answer to later packets may still tell what it lacks.
+    /// What it means that no ACK about a message came, although the ACK of later packets may still tell what it lacks.
     /// `chance`: losses are independent.
-    pub(crate) fn judge_silence(&self, seq: MessageSeq, chance: Option<Confidence>) -> Silence {
+    pub(crate) fn without_ack(&self, seq: MessageSeq, chance: Option<Target>) -> NoAck {
         match self.message(seq) {
-            Some(message) if self.repairs() => message.judge_silence(chance),
-            _ => Silence::Expected,
+            Some(message) if self.repairs() => repair::without_ack(&message.out(), chance),
+            _ => NoAck::Wait,
         }
     }
 
@@ -298,12 +298,12 @@ impl SendLane {
 
     /// How often a message of one chunk left of which nothing is known yet, if it would be repaired. None in bulk:
     /// another round delays nobody.
-    pub(crate) fn unanswered_sendings(&self, seq: MessageSeq) -> Option<u8> {
+    pub(crate) fn unacked_sendings(&self, seq: MessageSeq) -> Option<u8> {
         let message = self.message(seq).filter(|_| self.repairs() && !self.is_blocked())?;
-        message.unanswered_sendings()
+        message.unacked_sendings()
     }
 
-    /// A message of one chunk rode along in a later packet.
+    /// A message of one chunk left again in a later packet.
     pub(crate) fn on_bundled(&mut self, seq: MessageSeq) {
         if let Some(message) = self.message_mut(seq) {
             message.on_bundled();
@@ -360,14 +360,14 @@ impl SendLane {
 
     /// Decides what to send in place of what was lost; tells whether there is anything.
     /// `coding`: the peer takes repair symbols.
-    pub(crate) fn repair(&mut self, confidence: Confidence, coding: bool) -> bool {
-        let confidence = confidence.in_bulk(self.is_blocked());
+    pub(crate) fn repair(&mut self, target: Target, coding: bool) -> bool {
+        let target = target.in_bulk(self.is_blocked());
         let repairs = self.repairs();
         let mut any = false;
         for seq in std::mem::take(&mut self.damaged) {
             let Some(message) = self.message_mut(seq).filter(|_| repairs) else { continue };
             if coding {
-                message.repair(confidence);
+                message.repair(target);
             } else {
                 message.repair_plainly();
             }
@@ -379,29 +379,29 @@ impl SendLane {
         any
     }
 
-    /// The answers about a message are lost: sends up to `most` repair symbols beside what is in flight of it. Returns
-    /// how many.
-    pub(crate) fn doubt(&mut self, seq: MessageSeq, confidence: Confidence, most: usize) -> usize {
-        let confidence = confidence.in_bulk(self.is_blocked());
+    /// The ACK of a message is lost: sends up to `most` repair symbols beside what is in flight of it. Returns how
+    /// many.
+    pub(crate) fn on_ack_lost(&mut self, seq: MessageSeq, target: Target, most: usize) -> usize {
+        let target = target.in_bulk(self.is_blocked());
         let repairs = self.repairs();
         let Some(message) = self.message_mut(seq).filter(|_| repairs) else { return 0 };
-        let symbols = message.doubt(confidence, most);
+        let symbols = message.on_ack_lost(target, most);
         if symbols > 0 {
             self.cursor = self.cursor.min(seq);
         }
         symbols
     }
 
-    /// Whether silence means, for every message under way, that the answer is lost; `None` if there
+    /// Whether so much of every message under way is in flight that it cannot all be lost by `chance`; `None` if there
     /// is no such message, or nothing is repaired.
-    pub(crate) fn has_enough_in_flight(&self, confidence: Confidence) -> Option<bool> {
+    pub(crate) fn has_enough_in_flight(&self, chance: Target) -> Option<bool> {
         if !self.repairs() {
             return None;
         }
         let begun = self.messages.range(..self.offset(self.begin));
         begun
             .filter(|message| !message.is_delivered())
-            .map(|message| message.has_enough_in_flight(confidence))
+            .map(|message| chance.is_sure_of_one_of(message.symbols_in_flight()))
             .reduce(|all, enough| all && enough)
     }
 

@@ -70,7 +70,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{recovery::confidence::Confidence, wire::MAX_MESSAGE_BYTES, Probability};
+    use crate::{redundancy::repair::Target, wire::MAX_MESSAGE_BYTES, Probability};
 
     fn message(len: usize, max_chunk: usize) -> Message {
         #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
@@ -126,7 +126,7 @@ mod tests {
         let mut message = message(9_000, 3_000);
         let sent = send_all(&mut message);
         sent.iter().for_each(|&symbol| message.on_lost(0, symbol));
-        message.repair(Confidence::new(Probability::from_ppm(250_000)));
+        message.repair(Target::new(Probability::from_ppm(250_000)));
         assert_eq!(message.next_symbol(), Some(Symbol::Repair(0)));
         send_all(&mut message);
         message.resegment(1_000);
