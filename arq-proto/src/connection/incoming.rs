@@ -19,7 +19,7 @@ use crate::{
     sent::Content,
     stats::Stats,
     units::{LaneId, LaneSet, MessageSeq, Reliability},
-    wire::frame::{ChunkFrame, Frame},
+    wire::frame::Frame,
 };
 
 /// The receiving half of a connection.
@@ -84,9 +84,9 @@ impl Incoming {
         self.spare.age(now);
     }
 
-    /// Whether a chunk is the next one of its lane, or an old one.
-    pub(super) fn is_in_order(&self, chunk: &ChunkFrame<'_>) -> bool {
-        self.lanes[chunk.lane].is_in_order(chunk)
+    /// The message that a lane releases next, and the bytes of it that are there without a hole.
+    pub(super) fn next_in_order(&self, lane: LaneId) -> (MessageSeq, usize) {
+        self.lanes[lane].next_in_order()
     }
 
     /// How long the messages that follow have waited in this host.

@@ -173,18 +173,15 @@ impl RecvLane {
         self.hold = hold;
     }
 
-    /// Whether `chunk` is the next one in order, or an old one: all that go-back-N accepts.
-    pub(crate) fn is_in_order(&self, chunk: &ChunkFrame<'_>) -> bool {
-        if chunk.seq != self.next {
-            return chunk.seq < self.next;
-        }
+    /// The message to be released next, and the bytes of it that are there without a hole.
+    pub(crate) fn next_in_order(&self) -> (MessageSeq, usize) {
         let there = match self.slots.front() {
             Some((seq, Slot::Partial(reassembly))) if *seq == self.next => {
                 reassembly.bytes_in_order()
             }
             _ => 0,
         };
-        chunk.index * chunk.chunk_bytes <= there
+        (self.next, there)
     }
 
     /// Takes a symbol. `waited`: its message has a deadline, and the symbol has been waiting here for so long.

@@ -19,6 +19,7 @@ use crate::{
     flow::message_cost,
     redundancy::repair::{self, NoAck, Target},
     symbol::{Symbol, SymbolRef},
+    textbook,
     units::{LaneId, MessageSeq, Reliability},
     wire::{
         frame::{Frame, RepairFrame, Shape},
@@ -369,7 +370,7 @@ impl SendLane {
             if coding {
                 message.repair(target);
             } else {
-                message.repair_plainly();
+                message.add(textbook::REPAIR);
             }
             if !message.is_sent() {
                 any = true;

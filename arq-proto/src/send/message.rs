@@ -3,8 +3,7 @@
 //! What is still unsent, in flight or lost of one message: one bit a symbol.
 //!
 //! What follows from it is decided in [`redundancy`](crate::redundancy), and carried out here. Repair symbols leave in
-//! the order of their indices, each once; then lost chunks are sent again. Where the peer takes no repair symbols, each
-//! chunk that is neither in flight nor acknowledged is sent again, once (ARQ-REP-4).
+//! the order of their indices, each once; then lost chunks are sent again.
 
 mod resegment;
 
@@ -359,13 +358,6 @@ impl Message {
         }
     }
 
-    /// After losses: sends again what is lost, as a plain ARQ does.
-    pub(crate) fn repair_plainly(&mut self) {
-        if !self.is_delivered() {
-            self.to_send |= self.lost();
-        }
-    }
-
     /// After losses: sends what is to be sent in their place.
     pub(crate) fn repair(&mut self, target: Target) {
         self.add(repair::after_loss(&self.out(), target));
@@ -378,7 +370,8 @@ impl Message {
         symbols
     }
 
-    fn add(&mut self, addition: Addition) {
+    /// Sends so much beside what is out.
+    pub(crate) fn add(&mut self, addition: Addition) {
         match addition {
             Addition::Nothing => {}
             Addition::Unacked(times) => self.copy(self.all_chunks() - self.acked, times),

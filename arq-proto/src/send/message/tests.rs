@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{wire::MAX_MESSAGE_BYTES, Probability};
+use crate::{textbook, wire::MAX_MESSAGE_BYTES, Probability};
 
 fn message(len: usize, max_chunk: usize) -> Message {
     #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
@@ -80,7 +80,7 @@ proptest! {
             if lost {
                 message.on_lost(0, symbol);
                 if plainly {
-                    message.repair_plainly();
+                    message.add(textbook::REPAIR);
                 } else {
                     message.repair(target);
                 }
@@ -100,17 +100,17 @@ fn a_chunk_is_repeated_only_when_no_transmission_of_it_is_left() {
     let [first, second] = [Symbol::Source(0), Symbol::Source(1)];
     assert_eq!(send_all(&mut message), [first, second]);
     message.on_lost(0, first);
-    message.repair_plainly();
+    message.add(textbook::REPAIR);
     assert_eq!(message.next_symbol(), Some(first));
     assert_eq!(message.on_sent(first), Sent::Again);
     // A second copy, as a probe sends it.
     message.on_sent(first);
     message.on_lost(0, first);
-    message.repair_plainly();
+    message.add(textbook::REPAIR);
     assert_eq!(message.next_symbol(), None, "the other copy may arrive");
     message.on_acked(0, first);
     message.on_lost(0, first);
-    message.repair_plainly();
+    message.add(textbook::REPAIR);
     assert_eq!(message.next_symbol(), None, "it has arrived");
     message.on_acked(0, second);
     assert!(message.is_delivered());
@@ -279,7 +279,7 @@ fn a_message_of_one_chunk_is_doubled_instead() {
     message.protect(1);
     assert_eq!(send_all(&mut message), [Symbol::Source(0)]);
     message.on_lost(0, Symbol::Source(0));
-    message.repair_plainly();
+    message.add(textbook::REPAIR);
     assert_eq!(message.next_symbol(), None, "the copy may arrive");
 }
 
