@@ -481,7 +481,7 @@ impl Connection {
         }
     }
 
-    /// An acknowledgement rides along whenever there is news.
+    /// An acknowledgement is added whenever there is news.
     fn offer_ack(&mut self, now: Instant, out: &mut Vec<u8>, draft: &Draft) -> bool {
         self.path.acks.has_news() && self.path.acks.write(now, draft.room(out), out)
     }

@@ -372,7 +372,7 @@ mod tests {
 
     // ARQ-MSG-6
     #[test]
-    fn what_is_there_survives_a_cut() {
+    fn what_is_there_survives_resegmentation() {
         let message: Vec<u8> = (0..9_000).map(|n| (n % 251) as u8).collect();
         let mut reassembly = Reassembly::new(chunk(&message, 3_000, 0).shape());
         assert_eq!(reassembly.insert(&chunk(&message, 3_000, 0)), Ok(true));

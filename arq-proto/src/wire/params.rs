@@ -159,7 +159,7 @@ mod tests {
 
     // ARQ-FEC-4, ARQ-MSG-6
     #[test]
-    fn who_does_not_say_so_takes_no_repair_symbols_and_no_second_cut() {
+    fn who_does_not_say_so_takes_no_repair_symbols_and_no_smaller_chunks() {
         for (repair, resegment) in [(false, true), (true, false)] {
             let mut out = Vec::new();
             let params = Params { repair, resegment, ..sample() };

@@ -118,7 +118,7 @@ fn a_chunk_is_repeated_only_when_no_transmission_of_it_is_left() {
 
 // ARQ-REP-2, ARQ-REP-3
 #[test]
-fn small_deficits_are_copied_and_larger_ones_coded() {
+fn few_missing_chunks_are_copied_and_more_are_coded() {
     let mut message = message(10_000, 1_112);
     let sent = send_all(&mut message);
     // One is lost, the rest has arrived: copies of it, one for each round.
