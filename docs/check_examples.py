@@ -70,7 +70,7 @@ def parameters(reader):
         elif number == 6:
             found["REPAIR"] = True
         elif number == 7:
-            found["RECUT"] = True
+            found["RESEGMENT"] = True
     if not {"LANE_WINDOW", "CONNECTION_WINDOW"} <= found.keys():
         raise Malformed("a window is missing")
     return found

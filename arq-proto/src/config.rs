@@ -38,20 +38,6 @@ pub const MIN_RATE_BPS: u64 = 8_000;
 /// See [`MIN_RATE_BPS`].
 pub const MAX_RATE_BPS: u64 = 1_000_000_000_000;
 
-/// The textbook ARQ schemes, as presets of two knobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scheme {
-    /// Both windows are open: only what was lost is repeated.
-    SelectiveRepeat,
-    /// The receiver keeps nothing out of order: everything after a loss is repeated.
-    GoBackN,
-    /// One packet at a time.
-    StopAndWait,
-}
-
-/// Packets in flight of the go-back-N preset: the window of the textbook comparison.
-const GO_BACK_N_WINDOW: u32 = 100;
-
 /// Which controller limits the bytes in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CongestionConfig {
@@ -184,17 +170,6 @@ impl ConfigBuilder {
             IpAddr::V6(_) => ETHERNET_MTU_IPV6,
         };
         self.mtu.unwrap_or(ethernet)
-    }
-
-    /// Sets the knobs that make up a textbook scheme.
-    #[must_use]
-    pub fn scheme(mut self, scheme: Scheme) -> Self {
-        (self.window_packets, self.reorder) = match scheme {
-            Scheme::SelectiveRepeat => (None, true),
-            Scheme::GoBackN => (Some(GO_BACK_N_WINDOW), false),
-            Scheme::StopAndWait => (Some(1), true),
-        };
-        self
     }
 
     /// Checks every value.

@@ -79,16 +79,18 @@ pub mod range_set;
 mod recovery;
 #[doc(hidden)]
 pub mod recv;
+mod redundancy;
 mod send;
 mod sent;
 mod stats;
-mod symbol_set;
+mod symbol;
+mod textbook;
 mod timer;
 mod units;
 #[doc(hidden)]
 pub mod wire;
 
-pub use config::{Config, ConfigBuilder, ConfigError, CongestionConfig, FecConfig, Scheme};
+pub use config::{Config, ConfigBuilder, ConfigError, CongestionConfig, FecConfig};
 pub use connection::{
     Connection, Datagram, Refusal, Transmit, UnreachableReport, ONE_CHUNK_OVERHEAD_BYTES,
 };
@@ -97,6 +99,7 @@ pub use error::{ConnectionError, RefuseReason, SendError, Unreachable, Violation
 pub use event::Event;
 pub use recv::WORTH_RECYCLING_BYTES;
 pub use stats::{EndpointStats, LaneStats, Stats};
+pub use textbook::Scheme;
 pub use timer::TimerKind;
 pub use units::{
     ConnectionId, LaneId, LaneSet, MessageSeq, PacketNumber, Probability, Rate, Reliability,

@@ -13,15 +13,15 @@ use crate::{
     batches::Burst,
     congestion::LossCause,
     path_mtu::Side,
-    send::message::Symbol,
+    symbol::Symbol,
     units::{LaneId, MessageSeq, PacketNumber},
 };
 
 /// What a packet carried and must be told of its fate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// A chunk or repair symbol of a message, which had been cut so often before.
-    Symbol { lane: LaneId, seq: MessageSeq, cut: u8, symbol: Symbol },
+    /// A chunk or repair symbol of a message, which had been resegmented so often before.
+    Symbol { lane: LaneId, seq: MessageSeq, segmentation: u8, symbol: Symbol },
     /// The connection's receive credit.
     MaxData,
     /// A lane's receive credit.

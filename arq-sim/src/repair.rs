@@ -249,7 +249,7 @@ pub fn render() -> String {
     write_table(&mut out, &Cell::in_parts());
     out.push_str(
         "\n## Thin streams\n\n\
-         Commands of 300 bytes every 20 ms: three of them in a round trip. `sent` has what riding along costs; what \
+         Commands of 300 bytes every 20 ms: three of them in a round trip. `sent` has what bundling costs; what \
          arrives behind a lost one waits for it, which the ideal does not count.\n\n",
     );
     write_table(&mut out, &Cell::thin());

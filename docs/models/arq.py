@@ -69,7 +69,7 @@ def parity(packets: int, loss: float, budget: int) -> int:
 
 def protected(message: int, chunk: int, loss: float) -> tuple[int, int]:
     """Chunks and parity of a message with `fec=auto`, at a known loss that has no bursts and where rounds are long
-    (arq-proto/src/fec/policy.rs): a small message is cut finer where that takes fewer bytes."""
+    (arq-proto/src/redundancy): a small message has smaller chunks where that takes fewer bytes."""
     fewest = -(-message // chunk)
     if message > SMALL_BYTES:
         return fewest, parity(fewest, loss, int(fewest * (loss / (1 - loss) + 1 / 16)))

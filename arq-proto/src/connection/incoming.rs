@@ -13,13 +13,13 @@ use crate::{
     per_lane::PerLane,
     recv::{
         age::Ages,
-        lane::{Received, RecvLane, Symbol},
+        lane::{Received, ReceivedSymbol, RecvLane},
         spare::Spare,
     },
     sent::Content,
     stats::Stats,
     units::{LaneId, LaneSet, MessageSeq, Reliability},
-    wire::frame::{ChunkFrame, Frame},
+    wire::frame::Frame,
 };
 
 /// The receiving half of a connection.
@@ -84,9 +84,9 @@ impl Incoming {
         self.spare.age(now);
     }
 
-    /// Whether a chunk is the next one of its lane, or an old one.
-    pub(super) fn is_in_order(&self, chunk: &ChunkFrame<'_>) -> bool {
-        self.lanes[chunk.lane].is_in_order(chunk)
+    /// The message that a lane releases next, and the bytes of it that are there without a hole.
+    pub(super) fn next_in_order(&self, lane: LaneId) -> (MessageSeq, usize) {
+        self.lanes[lane].next_in_order()
     }
 
     /// How long the messages that follow have waited in this host.
@@ -103,7 +103,7 @@ impl Incoming {
     pub(super) fn on_symbol(
         &mut self,
         now: Instant,
-        symbol: Symbol<'_>,
+        symbol: ReceivedSymbol<'_>,
         waited: Option<Duration>,
     ) -> Result<Received, Violation> {
         let lane = symbol.lane();

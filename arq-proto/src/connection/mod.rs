@@ -38,6 +38,7 @@ use crate::{
     recovery::{left_out::LeftOut, sleep, Outcome},
     send::queue::Outlet,
     stats::Stats,
+    textbook,
     timer::{TimerKind, Timers},
     units::{ConnectionId, LaneId, Reliability},
     wire::{params::Params, BASE_MTU, MAX_MESSAGE_BYTES},
@@ -153,14 +154,14 @@ impl Connection {
             lane_window_bytes: config.lane_window_bytes.into(),
             connection_window_bytes: config.connection_window_bytes.into(),
             hold: config.deadline.unwrap_or(Duration::ZERO),
-            repair: takes_repair(config),
-            recut: true,
+            repair: textbook::takes_repair(config),
+            resegment: true,
             app: config.app_params.clone(),
         }
     }
 
     fn apply_params(&mut self, params: Params) {
-        self.path.mtu.limit(params.max_datagram_bytes, params.recut);
+        self.path.mtu.limit(params.max_datagram_bytes, params.resegment);
         self.outgoing.credit.raise(params.connection_window_bytes);
         self.outgoing.set_lane_credit(params.lane_window_bytes);
         self.incoming.set_hold(params.hold);
@@ -365,11 +366,6 @@ impl Connection {
             queued_bytes: self.outgoing.queued_bytes(),
         }
     }
-}
-
-/// Whether repair symbols are of use here: go-back-N takes nothing but the next chunk.
-fn takes_repair(config: &Config) -> bool {
-    config.reorder
 }
 
 /// Whether messages of a lane are given up at the deadline of which the peer was told.

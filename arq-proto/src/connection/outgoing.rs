@@ -10,11 +10,12 @@ use crate::{
     config::Config,
     flow::SendCredit,
     per_lane::PerLane,
-    recovery::{confidence::Confidence, time_out::PACKETS_PER_TIME_OUT},
+    redundancy::{
+        bundle::Bundle,
+        repair::{NoAck, Target, PACKETS_PER_TIME_OUT},
+    },
     send::{
-        bundle::Riders,
         lane::{Readiness, SendLane},
-        message::Silence,
         queue::{Outlet, QueueLimits},
         scheduler::Scheduler,
     },
@@ -30,7 +31,8 @@ pub(super) struct Outgoing {
     /// Lanes that may have a chunk to send.
     pub(super) pending: LaneSet,
     pub(super) scheduler: Scheduler,
-    pub(super) riders: Riders,
+    /// Small messages that may leave again in later packets.
+    pub(super) bundle: Bundle,
     pub(super) credit: SendCredit,
     /// The peer takes repair symbols.
     pub(super) peer_takes_repair: bool,
@@ -51,7 +53,7 @@ impl Outgoing {
             lanes: PerLane::new(|id| SendLane::new(id, limits, repair_time(config, id))),
             pending: LaneSet::default(),
             scheduler: Scheduler::default(),
-            riders: Riders::default(),
+            bundle: Bundle::default(),
             credit: SendCredit::new(config.connection_window_bytes.into()),
             peer_takes_repair: false,
             first_round_open: false,
@@ -154,33 +156,34 @@ impl Outgoing {
         waiting
     }
 
-    /// Repairs these lanes as surely as `confidence` says.
-    pub(super) fn repair(&mut self, damaged: LaneSet, confidence: Confidence) {
+    /// Repairs these lanes as surely as `target` says.
+    pub(super) fn repair(&mut self, damaged: LaneSet, target: Target) {
         for lane in damaged.iter() {
-            if self.lanes[lane].repair(confidence, self.peer_takes_repair) {
+            if self.lanes[lane].repair(target, self.peer_takes_repair) {
                 self.pending.insert(lane);
             }
         }
     }
 
-    /// The acknowledgements of these are lost: none of their messages is as sure to be completed as it seemed.
-    pub(super) fn doubt(
+    /// The acknowledgements of these are lost: their messages are suspect, that is, not as sure to be completed as it
+    /// seemed.
+    pub(super) fn on_acks_lost(
         &mut self,
         contents: impl IntoIterator<Item = Content>,
-        confidence: Confidence,
+        target: Target,
     ) {
         if !self.peer_takes_repair {
             return;
         }
         let mut left = PACKETS_PER_TIME_OUT;
-        let mut doubted = None;
+        let mut done = None;
         for content in contents {
             let Content::Symbol { lane, seq, .. } = content else { continue };
             // The symbols of a message lie side by side.
-            if doubted.replace((lane, seq)) == Some((lane, seq)) {
+            if done.replace((lane, seq)) == Some((lane, seq)) {
                 continue;
             }
-            let symbols = self.lanes[lane].doubt(seq, confidence, left);
+            let symbols = self.lanes[lane].on_ack_lost(seq, target, left);
             if symbols > 0 {
                 self.pending.insert(lane);
                 left -= symbols;
@@ -188,18 +191,18 @@ impl Outgoing {
         }
     }
 
-    /// Whether silence means that an acknowledgement was lost, rather than what it would have acknowledged.
-    pub(super) fn has_enough_in_flight(&self, confidence: Confidence) -> bool {
-        let enough = self.lanes.iter().filter_map(|lane| lane.has_enough_in_flight(confidence));
+    /// Whether no acknowledgement means that it was lost, rather than what it would have acknowledged.
+    pub(super) fn has_enough_in_flight(&self, chance: Target) -> bool {
+        let enough = self.lanes.iter().filter_map(|lane| lane.has_enough_in_flight(chance));
         enough.reduce(|all, enough| all && enough).unwrap_or(false)
     }
 
-    /// What silence about the packet with this content is.
-    pub(super) fn judge_silence(&self, content: &Content, chance: Option<Confidence>) -> Silence {
+    /// What it means that no ACK came about the packet with this content.
+    pub(super) fn without_ack(&self, content: &Content, chance: Option<Target>) -> NoAck {
         match *content {
-            Content::Symbol { lane, seq, .. } => self.lanes[lane].judge_silence(seq, chance),
+            Content::Symbol { lane, seq, .. } => self.lanes[lane].without_ack(seq, chance),
             Content::MaxData | Content::MaxLaneData(_) | Content::Forget(_) | Content::Close => {
-                Silence::Expected
+                NoAck::Wait
             }
         }
     }

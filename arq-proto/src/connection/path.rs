@@ -20,7 +20,7 @@ use crate::{
     chunk_size::ChunkTuner,
     config::Config,
     path_mtu::PathMtu,
-    recovery::{confidence::Confidence, left_out::LeftOut, Recovery},
+    recovery::{left_out::LeftOut, Recovery},
     stats::Stats,
     wire::frame::Frame,
 };
@@ -84,11 +84,6 @@ impl Path {
             restless_wait: Duration::ZERO,
             suspicion: None,
         }
-    }
-
-    /// How sure it is that what is out arrives.
-    pub(super) fn confidence(&self) -> Confidence {
-        Confidence::new(self.recovery.loss.upper())
     }
 
     /// Where the peer may be, if a packet may be sent there.

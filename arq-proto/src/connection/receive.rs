@@ -10,13 +10,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{takes_repair, Connection, State};
+use super::{Connection, State};
 use crate::{
     acks::{AckRequest, Arrival},
     error::{ConnectionError, Violation},
     event::Event,
-    recv::lane::{Received, Symbol},
-    units::{LaneId, Reliability},
+    recv::lane::{Received, ReceivedSymbol},
+    textbook,
+    units::LaneId,
     wire::{
         cursor::{DecodeError, Reader},
         frame::Frame,
@@ -136,15 +137,14 @@ impl Connection {
         self.confirm();
         self.note_path(now, received, number);
         self.incoming.on_packet(datagram.len());
-        // Go-back-N acts on what a packet out of order says, but keeps and acknowledges nothing of
-        // it.
-        let in_order = self.config.reorder || self.is_in_order(frames);
-        let seen = self.on_frames(now, from, frames, in_order);
+        let next_in_order = |lane| self.incoming.next_in_order(lane);
+        let takes_symbols = textbook::takes_symbols(&self.config, frames, next_in_order);
+        let seen = self.on_frames(now, from, frames, takes_symbols);
         if seen.as_ref().is_ok_and(|seen| seen.acked) {
             self.settle(now);
         }
         match seen {
-            Ok(_) if !in_order => self.counters.datagrams_dropped += 1,
+            Ok(_) if !takes_symbols => self.counters.datagrams_dropped += 1,
             Ok(seen) => {
                 let request = match (seen.eliciting, header.ack_now) {
                     (false, _) => AckRequest::No,
@@ -160,25 +160,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether the first reliable chunk is the next one of its lane, or an old one.
-    fn is_in_order(&self, mut frames: Reader<'_>) -> bool {
-        while let Ok(Some(frame)) = Frame::decode(&mut frames) {
-            if let Frame::Chunk(chunk) = frame {
-                if chunk.lane.reliability() == Reliability::Reliable {
-                    return self.incoming.is_in_order(&chunk);
-                }
-            }
-        }
-        true
-    }
-
     /// Acts on every frame.
     fn on_frames(
         &mut self,
         now: Instant,
         from: SocketAddr,
         mut frames: Reader<'_>,
-        in_order: bool,
+        takes_symbols: bool,
     ) -> Result<Seen, Violation> {
         let mut seen = Seen::default();
         while let Some(frame) = Frame::decode(&mut frames).map_err(Violation::Frame)? {
@@ -188,7 +176,7 @@ impl Connection {
             if is_ack && std::mem::replace(&mut seen.acked, true) {
                 return Err(Violation::Frame(DecodeError::Invalid("ack.repeated")));
             }
-            if in_order || !matches!(frame, Frame::Chunk(_) | Frame::Repair(_)) {
+            if takes_symbols || !matches!(frame, Frame::Chunk(_) | Frame::Repair(_)) {
                 self.on_frame(now, from, frame, &mut seen)?;
             }
         }
@@ -221,14 +209,14 @@ impl Connection {
             Frame::Timestamp { lane, ms } => {
                 seen.waited = self.incoming.on_timestamp(now, ms).map(|waited| (lane, waited));
             }
-            Frame::Chunk(chunk) => self.on_symbol(now, Symbol::Source(&chunk), seen)?,
+            Frame::Chunk(chunk) => self.on_symbol(now, ReceivedSymbol::Source(&chunk), seen)?,
             // Who was told that there is no use for it must not send it.
-            Frame::Repair(_) if !takes_repair(&self.config) => {
+            Frame::Repair(_) if !textbook::takes_repair(&self.config) => {
                 return Err(Violation::Frame(DecodeError::Invalid("frame.kind")));
             }
             Frame::Repair(repair) => {
                 self.counters.repair_symbols_received += 1;
-                self.on_symbol(now, Symbol::Repair(&repair), seen)?;
+                self.on_symbol(now, ReceivedSymbol::Repair(&repair), seen)?;
             }
         }
         Ok(())
@@ -237,7 +225,7 @@ impl Connection {
     fn on_symbol(
         &mut self,
         now: Instant,
-        symbol: Symbol<'_>,
+        symbol: ReceivedSymbol<'_>,
         seen: &Seen,
     ) -> Result<(), Violation> {
         if !matches!(self.state, State::Open { .. } | State::Flushing { .. }) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! What follows from the fate of what was sent: lanes learn what arrived, and repair what is lost or in doubt.
+//! What follows from the fate of what was sent: lanes learn what arrived, and repair what is lost or suspect.
+//! [`redundancy`](crate::redundancy) says how much.
 
 use std::time::Instant;
 
@@ -13,8 +14,8 @@ impl Connection {
         let mut outcome = std::mem::take(&mut self.outcome);
         for content in outcome.acked.drain(..) {
             match content {
-                Content::Symbol { lane, seq, cut, symbol } => {
-                    let settled = self.outgoing.lanes[lane].on_acked(seq, cut, symbol);
+                Content::Symbol { lane, seq, segmentation, symbol } => {
+                    let settled = self.outgoing.lanes[lane].on_acked(seq, segmentation, symbol);
                     self.outgoing.credit.settle(settled);
                 }
                 Content::Close => self.drain(),
@@ -25,35 +26,27 @@ impl Connection {
         let mut damaged = LaneSet::default();
         for content in outcome.lost.drain(..) {
             match content {
-                Content::Symbol { lane, seq, cut, symbol } => {
-                    self.outgoing.lanes[lane].on_lost(seq, cut, symbol);
+                Content::Symbol { lane, seq, segmentation, symbol } => {
+                    self.outgoing.lanes[lane].on_lost(seq, segmentation, symbol);
                     damaged.insert(lane);
                 }
                 Content::MaxData => self.incoming.on_credit_lost(None),
                 Content::MaxLaneData(lane) => self.incoming.on_credit_lost(Some(lane)),
-                // Not repaired, but the next one need not wait for its answer.
+                // Not repaired, but the next one need not wait for its ACK.
                 Content::Forget(lane) => self.outgoing.lanes[lane].on_forget_settled(),
                 Content::Close => {}
             }
         }
-        self.repair(damaged, std::mem::take(&mut outcome.by_time_out));
-        let confidence = self.path.confidence().after_lost_answer(self.path.acks.loss.upper());
-        self.outgoing.doubt(outcome.doubtful.drain(..), confidence);
+        let by_time_out = std::mem::take(&mut outcome.by_time_out);
+        if !(damaged.is_empty() && outcome.doubtful.is_empty()) {
+            let redundancy = self.redundancy();
+            self.outgoing.repair(damaged, redundancy.target(by_time_out));
+            let suspect = outcome.doubtful.drain(..);
+            self.outgoing.on_acks_lost(suspect, redundancy.target_of_suspects());
+        }
         // Keep the buffers: they are filled for every acknowledgement.
         self.outcome = outcome;
         self.learn_shapes(now);
         self.finish_if_flushed(now);
-    }
-
-    /// Repairs these lanes. `by_time_out`: no acknowledgement has told what is missing.
-    fn repair(&mut self, damaged: LaneSet, by_time_out: bool) {
-        let mut confidence = self.path.confidence();
-        if by_time_out {
-            confidence = confidence.after_time_out(
-                self.path.acks.loss.upper(),
-                self.path.recovery.channel().is_bursty(),
-            );
-        }
-        self.outgoing.repair(damaged, confidence);
     }
 }

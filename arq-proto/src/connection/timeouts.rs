@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::{Connection, State};
 use crate::{
-    error::ConnectionError, event::Event, recovery::sleep, sent::Content, timer::TimerKind,
+    error::ConnectionError, event::Event, recovery::sleep, redundancy::repair::ASKING_PROBES,
+    sent::Content, timer::TimerKind,
 };
 
 /// The longest *keep_alive* between two processes of one machine.
@@ -41,20 +42,20 @@ impl Connection {
     /// A probe is due, or the end of a flight was not answered in time.
     fn on_pto_timer(&mut self, now: Instant) {
         let reverse = self.path.acks.loss.upper();
+        let chance = self.redundancy().chance();
         if self.path.recovery.probe_is_due(now, reverse) {
             self.counters.ptos += 1;
-            let enough = self.outgoing.has_enough_in_flight(self.path.confidence());
-            self.path.recovery.on_pto(now, reverse, enough, &mut self.outcome);
+            let asks = self.path.recovery.time_outs() < ASKING_PROBES
+                && chance.is_some_and(|chance| self.outgoing.has_enough_in_flight(chance));
+            self.path.recovery.on_pto(now, reverse, asks, &mut self.outcome);
             let time_outs = self.path.recovery.time_outs();
             self.path.small_packet_due = self.path.mtu.wants_small_packet(time_outs);
             self.path.mtu.on_time_out();
             self.follow_path_mtu();
             self.consider_other_port(now);
         } else {
-            let independent = !self.path.recovery.channel().is_bursty();
-            let chance = independent.then(|| self.path.confidence());
             let outgoing = &self.outgoing;
-            let judge = |content: &Content| outgoing.judge_silence(content, chance);
+            let judge = |content: &Content| outgoing.without_ack(content, chance);
             self.path.recovery.on_tail_time_out(now, judge, &mut self.outcome);
         }
         self.settle(now);

@@ -17,11 +17,9 @@ use crate::{
     error::ConnectionError,
     path_mtu::Side,
     recovery::Departure,
-    send::{
-        lane::{SendLane, SymbolRef},
-        message::{Sent, Symbol},
-    },
+    send::{lane::SendLane, message::Sent},
     sent::{Content, Contents},
+    symbol::{Symbol, SymbolRef},
     timer::TimerKind,
     units::{LaneId, LaneSet, MessageSeq, PacketNumber},
     wire::{
@@ -77,7 +75,7 @@ pub(super) fn timestamp_of(
 #[derive(Debug, Clone, Copy)]
 struct Length {
     usual: usize,
-    /// With a symbol of a message that was cut for longer packets.
+    /// With a symbol of a message that was segmented for longer packets.
     longest: usize,
     /// It is filled up to that.
     fills: bool,
@@ -96,7 +94,7 @@ pub(super) struct Draft {
     frames: usize,
     /// Where the tag must start at the latest.
     pub(super) end: usize,
-    /// The same for a packet with nothing but one symbol of a message that was cut for longer packets.
+    /// The same for a packet with nothing but one symbol of a message that was segmented for longer packets.
     longest_end: usize,
     burst: Burst,
     side: Side,
@@ -294,7 +292,7 @@ impl Connection {
         self.offer_control(out, &mut draft);
         let acked = draft.room(out) > 0 && self.offer_ack(now, out, &draft);
         if has_symbols {
-            self.offer_riders(now, out, &mut draft);
+            self.offer_bundle(now, out, &mut draft);
         }
         if self.path.recovery.probe_due && !draft.in_flight && draft.room(out) > 0 {
             draft.put(out, &Frame::Ping, None);
@@ -380,19 +378,20 @@ impl Connection {
         // Where to go on in each lane, and the lanes whose rest is for the next packet.
         let (mut from, mut done) = ([0; LaneId::COUNT], LaneSet::default());
         let base_end = draft.start + usize::from(BASE_MTU) - TAG_BYTES;
-        let spreads = self.spreads_symbols();
+        let redundancy = self.redundancy();
+        let spreads = redundancy.spreads_symbols();
         loop {
             let waiting = self.outgoing.find_waiting() - done;
             let Some(id) = self.outgoing.scheduler.pick(waiting) else { return };
             let (credit, start) = (self.outgoing.credit.available(), from[id.index()]);
-            let limits = self.chunk_limits_of_next(id, start, credit);
+            let limits = self.chunk_limits_of_next(&redundancy, id, start, credit);
             let lane = &mut self.outgoing.lanes[id];
             let Some(next) = lane.next_symbol(start, limits, credit) else {
                 done.insert(id);
                 continue;
             };
-            let SymbolRef { seq, cut, symbol, .. } = next;
-            let content = Content::Symbol { lane: id, seq, cut, symbol };
+            let SymbolRef { seq, segmentation, symbol, .. } = next;
+            let content = Content::Symbol { lane: id, seq, segmentation, symbol };
             // A copy must not share the fate of what it is a copy of.
             if draft.has_symbol(id, seq, &content) {
                 from[id.index()] = seq + 1;
@@ -413,7 +412,7 @@ impl Connection {
             if spreads {
                 draft.end = draft.end.min(base_end);
             }
-            let parity = self.parity(id, next);
+            let parity = self.parity(&redundancy, id, next);
             let (sent, cost) = self.outgoing.lanes[id].on_sent(next, parity);
             self.outgoing.credit.spend(cost);
             self.outgoing.first_round_open |= sent.is_of_first_round();
@@ -421,7 +420,7 @@ impl Connection {
                 Sent::New(bytes) => {
                     self.outgoing.has_long_messages |= matches!(symbol, Symbol::Source(1..));
                     self.path.chunk_tuner.on_chunk(symbol, bytes);
-                    self.remember_rider(now, id, next);
+                    self.remember_small(now, id, next);
                 }
                 Sent::Again => self.counters.chunks_retransmitted += 1,
                 Sent::Parity | Sent::Repair => self.counters.repair_symbols_sent += 1,
@@ -482,7 +481,7 @@ impl Connection {
         }
     }
 
-    /// An acknowledgement rides along whenever there is news.
+    /// An acknowledgement is added whenever there is news.
     fn offer_ack(&mut self, now: Instant, out: &mut Vec<u8>, draft: &Draft) -> bool {
         self.path.acks.has_news() && self.path.acks.write(now, draft.room(out), out)
     }

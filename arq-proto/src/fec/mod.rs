@@ -13,20 +13,15 @@
 //! of it is regular, which is why any set of symbols decodes, and without a search for pivots (Blömer
 //! et al., "An XOR-Based Erasure-Resilient Coding Scheme", 1995).
 
-pub(crate) mod channel;
 pub mod gf256;
 pub mod kernel;
-pub(crate) mod policy;
 
 use kernel::mul_add;
 
 use crate::{
-    symbol_set::{bits, lowest_bits},
-    wire::MAX_CHUNKS,
+    symbol::{bits, lowest_bits},
+    wire::{MAX_CHUNKS, MAX_REPAIR_SYMBOLS},
 };
-
-/// Repair symbols of a message: indices `0..128`.
-pub const MAX_REPAIR_SYMBOLS: usize = 128;
 
 /// What chunk `chunk` is multiplied by in repair symbol `symbol`.
 fn coefficient(symbol: usize, chunk: usize) -> u8 {
@@ -35,7 +30,7 @@ fn coefficient(symbol: usize, chunk: usize) -> u8 {
     gf256::inverse((MAX_CHUNKS + symbol) as u8 ^ chunk as u8)
 }
 
-/// Appends repair symbol `symbol` of `message`, cut into chunks of `chunk_bytes`; a shorter last one
+/// Appends repair symbol `symbol` of `message`, segmented into chunks of `chunk_bytes`; a shorter last one
 /// counts as padded with zeros.
 pub fn encode(message: &[u8], chunk_bytes: usize, symbol: usize, out: &mut Vec<u8>) {
     let start = out.len();

@@ -4,7 +4,6 @@
 //! detector and the probe time-out together. It names what was acknowledged and lost; what to do
 //! about it is the lanes' affair.
 
-pub(crate) mod confidence;
 pub(crate) mod estimate;
 pub(crate) mod left_out;
 pub(crate) mod loss;
@@ -32,9 +31,9 @@ use crate::{
     config::Config,
     congestion::{self, AckSample, Controller, LossCause, LossSample, RttSample, SentSample},
     error::Violation,
-    fec::{channel::Channel, policy::Stakes},
     pacing::Pacer,
     path_mtu::Side,
+    redundancy::Channel,
     sent::{Content, Contents, Fate, SentLedger, SentPacket, Settled},
     stats::Stats,
     units::{PacketNumber, Rate},
@@ -228,7 +227,7 @@ impl Recovery {
         self.cap.iter_mut().for_each(Pacer::rest);
     }
 
-    fn pacing_rate(&self) -> Rate {
+    pub(crate) fn pacing_rate(&self) -> Rate {
         let rate = self.controller.pacing_rate().unwrap_or_else(|| {
             let window = self.controller.window();
             self.each_round_trip(window + window / 4)
@@ -511,22 +510,17 @@ impl Recovery {
 
     /// What the path does to packets.
     pub(crate) fn channel(&self) -> Channel {
-        let (loss, mean) = (self.loss.calm(), self.loss.mean());
-        Channel { loss, mean, mean_run: self.loss.mean_run() }
+        Channel {
+            upper: self.loss.upper(),
+            calm: self.loss.calm(),
+            mean: self.loss.mean(),
+            mean_run: self.loss.mean_run(),
+        }
     }
 
     /// What a lost message waits for.
     pub(crate) fn repair_delay(&self) -> Duration {
         self.rtt.conservative() + self.detector.reordering_window(&self.rtt)
-    }
-
-    /// What `bytes` sent ahead save and cost, with `behind` messages waiting.
-    pub(crate) fn stakes(&self, bytes: usize, behind: usize) -> Stakes {
-        Stakes {
-            repair_delay: self.repair_delay(),
-            packet: self.pacing_rate().time_for(bytes as u64),
-            behind,
-        }
     }
 
     /// When [`detect`](Self::detect) should look again.

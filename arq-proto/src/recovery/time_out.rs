@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! When is silence long enough, and what follows from it? [`pto`] has the arithmetic.
+//! When is silence long enough, and what follows from it? [`pto`] has the arithmetic,
+//! [`redundancy::repair`](crate::redundancy::repair) the decisions.
 //!
 //! The probe time-out runs from the newest packet, so packets that leave meanwhile would put it off. The last packet
 //! of a flight that holds something of a message's first round therefore has a timer of its own, for 32 flights at
@@ -11,7 +12,7 @@
 //! | message | its packets |
 //! |---|---|
 //! | one packet of 1,200 bytes at most, neither doubled nor repaired before | are lost, and repaired |
-//! | independent losses; nothing acknowledged, or more in flight than chance can lose | an ACK is lost: in doubt |
+//! | independent losses; nothing acknowledged, or more in flight than chance can lose | an ACK is lost: suspect |
 //! | otherwise, with a part acknowledged | are lost, and repaired |
 //! | otherwise | are waited for: bursts make that an outage |
 //!
@@ -23,15 +24,12 @@
 use std::time::{Duration, Instant};
 
 use super::{pto, Outcome, Recovery};
-use crate::{congestion::LossCause, send::message::Silence, sent::Content, units::Probability};
-
-/// Packets that may leave after a time-out before an acknowledgement comes: all of the longest
-/// message, but not all of a large window. When the silence is a queue and not a loss, repeating
-/// everything would feed it.
-pub(crate) const PACKETS_PER_TIME_OUT: usize = 64;
-
-/// Probes in a row that ask before they repair, where the answer may be all that is lost.
-const ASKING_PROBES: u32 = 2;
+use crate::{
+    congestion::LossCause,
+    redundancy::repair::{NoAck, PACKETS_PER_TIME_OUT},
+    sent::Content,
+    units::Probability,
+};
 
 impl Recovery {
     /// When the silence after the last packet, or the one after the end of an earlier flight, is long enough.
@@ -94,17 +92,17 @@ impl Recovery {
     /// The tail was silent: everything in flight counts as lost and is repaired, not one or two
     /// packets of it. In a fade of the radio all of it is gone.
     ///
-    /// `enough`: so much is in flight that an answer is lost, rather than all of it. Then the first
-    /// probes just ask, unless losses come in bursts, and what is in flight is doubtful.
+    /// `asks`: it is an ACK that is lost, rather than all that is in flight. Then the probe just asks, and messages in
+    /// flight are suspect.
     pub(crate) fn on_pto(
         &mut self,
         now: Instant,
         reverse: Probability,
-        enough: bool,
+        asks: bool,
         out: &mut Outcome,
     ) {
         self.tails.clear();
-        if enough && self.pto_count < ASKING_PROBES && !self.channel().is_bursty() {
+        if asks {
             self.pto_count += 1;
             self.probe_due = true;
             // The next one is due a time-out after this, not after what it asks about.
@@ -125,11 +123,11 @@ impl Recovery {
     }
 
     /// A flight's end is unanswered while later packets are under way. Their acknowledgements will tell of
-    /// all before them, but a round trip after they left: what cannot wait counts as lost or doubtful, as `judge` says.
+    /// all before them, but a round trip after they left: what cannot wait counts as lost or suspect, as `judge` says.
     pub(crate) fn on_tail_time_out(
         &mut self,
         now: Instant,
-        judge: impl Fn(&Content) -> Silence,
+        judge: impl Fn(&Content) -> NoAck,
         out: &mut Outcome,
     ) {
         let mut end = None;
@@ -141,9 +139,9 @@ impl Recovery {
         for (number, packet) in self.ledger.in_flight().take_while(|&(number, _)| number <= end.0) {
             for content in &packet.contents {
                 match judge(content) {
-                    Silence::Expected => {}
-                    Silence::Loss => lost.push(number),
-                    Silence::LostAnswer => out.doubtful.push(*content),
+                    NoAck::Wait => {}
+                    NoAck::Loss => lost.push(number),
+                    NoAck::LostAck => out.doubtful.push(*content),
                 }
             }
         }

@@ -37,14 +37,14 @@ const KEPT_ROOM: usize = 64;
 
 /// What a packet brought of a message.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Symbol<'a> {
+pub(crate) enum ReceivedSymbol<'a> {
     /// A chunk, or all of it.
     Source(&'a ChunkFrame<'a>),
     /// What stands in for a chunk.
     Repair(&'a RepairFrame<'a>),
 }
 
-impl Symbol<'_> {
+impl ReceivedSymbol<'_> {
     pub(crate) const fn lane(&self) -> LaneId {
         match self {
             Self::Source(chunk) => chunk.lane,
@@ -173,25 +173,22 @@ impl RecvLane {
         self.hold = hold;
     }
 
-    /// Whether `chunk` is the next one in order, or an old one: all that go-back-N accepts.
-    pub(crate) fn is_in_order(&self, chunk: &ChunkFrame<'_>) -> bool {
-        if chunk.seq != self.next {
-            return chunk.seq < self.next;
-        }
+    /// The message to be released next, and the bytes of it that are there without a hole.
+    pub(crate) fn next_in_order(&self) -> (MessageSeq, usize) {
         let there = match self.slots.front() {
             Some((seq, Slot::Partial(reassembly))) if *seq == self.next => {
                 reassembly.bytes_in_order()
             }
             _ => 0,
         };
-        chunk.index * chunk.chunk_bytes <= there
+        (self.next, there)
     }
 
     /// Takes a symbol. `waited`: its message has a deadline, and the symbol has been waiting here for so long.
     pub(crate) fn on_symbol(
         &mut self,
         now: Instant,
-        symbol: Symbol<'_>,
+        symbol: ReceivedSymbol<'_>,
         waited: Option<Duration>,
         spare: &mut Spare,
     ) -> Result<Received, Violation> {
@@ -207,7 +204,7 @@ impl RecvLane {
     fn store(
         &mut self,
         now: Instant,
-        symbol: Symbol<'_>,
+        symbol: ReceivedSymbol<'_>,
         waited: Option<Duration>,
         spare: &mut Spare,
     ) -> Result<Received, Violation> {
@@ -272,7 +269,7 @@ impl RecvLane {
     }
 
     /// Reserves memory for a new message.
-    fn reserve(&mut self, now: Instant, symbol: Symbol<'_>) -> Result<bool, Violation> {
+    fn reserve(&mut self, now: Instant, symbol: ReceivedSymbol<'_>) -> Result<bool, Violation> {
         let cost = message_cost(symbol.shape().message_bytes);
         if self.held + cost > self.limit {
             if self.reliable {
@@ -452,11 +449,11 @@ fn give_back<T>(queue: &mut VecDeque<T>) {
 /// Puts a symbol into a slot; `None` when it brought nothing, else how many chunks were computed.
 fn fill(
     slot: &mut Slot,
-    symbol: Symbol<'_>,
+    symbol: ReceivedSymbol<'_>,
     now: Instant,
     spare: &mut Spare,
 ) -> Result<Option<u8>, Violation> {
-    if let (Slot::Empty, Symbol::Source(chunk)) = (&slot, symbol) {
+    if let (Slot::Empty, ReceivedSymbol::Source(chunk)) = (&slot, symbol) {
         if symbol.is_whole() {
             let mut message = spare.take(now, chunk.message_bytes);
             message.extend_from_slice(chunk.data);
@@ -471,8 +468,8 @@ fn fill(
     }
     let Slot::Partial(reassembly) = slot else { return Ok(None) };
     let new = match symbol {
-        Symbol::Source(chunk) => reassembly.insert(chunk)?,
-        Symbol::Repair(repair) => reassembly.insert_repair(repair)?,
+        ReceivedSymbol::Source(chunk) => reassembly.insert(chunk)?,
+        ReceivedSymbol::Repair(repair) => reassembly.insert_repair(repair)?,
     };
     if !new {
         return Ok(None);

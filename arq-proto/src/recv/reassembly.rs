@@ -6,8 +6,8 @@
 //! chunk that is missing, of which there is always one left while the symbol is of any use. So a
 //! message takes the same memory whatever arrives, and decoding copies nothing.
 //!
-//! When the path carries less than before, the sender cuts the message anew, into smaller chunks. What
-//! is there stays there; a chunk of an earlier cut, which comes late, is worth the bytes that it has.
+//! When the path carries less than before, the sender resegments the message, into smaller chunks. What
+//! is there stays there; a chunk of an earlier segmentation, which comes late, is worth the bytes that it has.
 
 use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use crate::{
     error::Violation,
     fec,
-    symbol_set::SymbolSet,
+    symbol::SymbolSet,
     wire::frame::{ChunkFrame, RepairFrame, Shape},
 };
 
@@ -58,12 +58,12 @@ impl Reassembly {
     /// # Errors
     /// The chunk gives the message another shape than what came first.
     pub fn insert(&mut self, chunk: &ChunkFrame<'_>) -> Result<bool, Violation> {
-        if self.check_shape(chunk.shape())? == Cut::Current {
+        if self.check_shape(chunk.shape())? == Segmentation::Current {
             return Ok(self.place(chunk.index, chunk.data));
         }
         let start = chunk.index * chunk.chunk_bytes;
         let mut new = false;
-        let covered = SymbolSet::only(chunk.index).recut(chunk.shape(), self.shape);
+        let covered = SymbolSet::only(chunk.index).resegment(chunk.shape(), self.shape);
         for index in covered.iter() {
             let first = index * self.shape.chunk_bytes;
             let last = self.shape.message_bytes.min(first + self.shape.chunk_bytes);
@@ -72,7 +72,7 @@ impl Reassembly {
         Ok(new)
     }
 
-    /// A chunk of the cut that holds; `false` when it was there already.
+    /// A chunk of the segmentation in force; `false` when it was there already.
     fn place(&mut self, index: usize, data: &[u8]) -> bool {
         if self.arrived.contains(index) {
             return false;
@@ -97,7 +97,7 @@ impl Reassembly {
     /// # Errors
     /// The symbol gives the message another shape than what came first.
     pub fn insert_repair(&mut self, repair: &RepairFrame<'_>) -> Result<bool, Violation> {
-        if self.check_shape(repair.shape)? == Cut::Earlier {
+        if self.check_shape(repair.shape)? == Segmentation::Earlier {
             return Ok(false);
         }
         // The frame was decoded: the index is below 128.
@@ -114,23 +114,23 @@ impl Reassembly {
         Ok(true)
     }
 
-    /// Which cut a symbol belongs to. A later one, which has smaller chunks, takes effect.
-    fn check_shape(&mut self, shape: Shape) -> Result<Cut, Violation> {
+    /// Which segmentation a symbol belongs to. A later one, which has smaller chunks, takes effect.
+    fn check_shape(&mut self, shape: Shape) -> Result<Segmentation, Violation> {
         if shape.message_bytes != self.shape.message_bytes {
             return Err(Violation::MessageShape);
         }
         if shape.chunk_bytes > self.shape.chunk_bytes {
-            return Ok(Cut::Earlier);
+            return Ok(Segmentation::Earlier);
         }
         if shape.chunk_bytes < self.shape.chunk_bytes {
-            self.recut(shape);
+            self.resegment(shape);
         }
-        Ok(Cut::Current)
+        Ok(Segmentation::Current)
     }
 
     /// Keeps the chunks that are there; the repair symbols are of no use any more.
-    fn recut(&mut self, shape: Shape) {
-        self.arrived = self.arrived.recut(self.shape, shape);
+    fn resegment(&mut self, shape: Shape) {
+        self.arrived = self.arrived.resegment(self.shape, shape);
         self.held.clear();
         self.shape = shape;
         // Behind the message there are zeros, whatever waited there.
@@ -220,9 +220,9 @@ impl Reassembly {
     }
 }
 
-/// Which way of cutting a message a symbol belongs to.
+/// Which segmentation of a message a symbol belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cut {
+enum Segmentation {
     /// The one that holds.
     Current,
     /// One with larger chunks.
@@ -325,7 +325,7 @@ mod tests {
 
     proptest! {
         /// Chunks and repair symbols of several cuts, mixed: the message is right, and with all chunks
-        /// of the last cut it is there.
+        /// of the last segmentation it is there.
         // ARQ-MSG-6
         #[test]
         fn a_message_may_be_cut_anew_on_its_way(
@@ -372,7 +372,7 @@ mod tests {
 
     // ARQ-MSG-6
     #[test]
-    fn what_is_there_survives_a_cut() {
+    fn what_is_there_survives_resegmentation() {
         let message: Vec<u8> = (0..9_000).map(|n| (n % 251) as u8).collect();
         let mut reassembly = Reassembly::new(chunk(&message, 3_000, 0).shape());
         assert_eq!(reassembly.insert(&chunk(&message, 3_000, 0)), Ok(true));

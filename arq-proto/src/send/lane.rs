@@ -11,13 +11,15 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{
-    message::{Message, Sent, Silence, Symbol},
+    message::{Message, Sent},
     queue::{Outlet, QueueLimits, Waiting},
 };
 use crate::{
     fec,
     flow::message_cost,
-    recovery::confidence::Confidence,
+    redundancy::repair::{self, NoAck, Target},
+    symbol::{Symbol, SymbolRef},
+    textbook,
     units::{LaneId, MessageSeq, Reliability},
     wire::{
         frame::{Frame, RepairFrame, Shape},
@@ -90,19 +92,8 @@ pub(crate) enum Readiness {
 pub(crate) struct ChunkLimits {
     /// Of messages that begin.
     pub(crate) new: usize,
-    /// Of all: what fits a packet. Messages with longer ones are cut anew.
+    /// Of all: what fits a packet. Messages with longer ones are resegmented.
     pub(crate) most: usize,
-}
-
-/// A symbol chosen to be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SymbolRef {
-    pub(crate) seq: MessageSeq,
-    /// How often the message had been cut anew.
-    pub(crate) cut: u8,
-    pub(crate) symbol: Symbol,
-    /// Bytes of its frame.
-    pub(crate) frame_len: usize,
 }
 
 impl SendLane {
@@ -240,11 +231,11 @@ impl SendLane {
             message.begin(limits.new);
         } else if message.is_oversize(limits.most) {
             let unsent = message.unsent_bytes();
-            message.recut(limits.most);
+            message.resegment(limits.most);
             self.unsent_bytes = self.unsent_bytes - unsent + message.unsent_bytes();
         }
-        let (cut, symbol) = (message.cut(), message.next_symbol()?);
-        Some(SymbolRef { seq, cut, symbol, frame_len: message.frame_len(seq, symbol) })
+        let (segmentation, symbol) = (message.segmentation(), message.next_symbol()?);
+        Some(SymbolRef { seq, segmentation, symbol, frame_len: message.frame_len(seq, symbol) })
     }
 
     fn readiness_to_begin(&self, seq: MessageSeq, connection_credit: u64) -> Readiness {
@@ -263,12 +254,12 @@ impl SendLane {
         }
     }
 
-    /// What silence about a message is, although the answer to later packets may still tell what it lacks.
+    /// What it means that no ACK about a message came, although the ACK of later packets may still tell what it lacks.
     /// `chance`: losses are independent.
-    pub(crate) fn judge_silence(&self, seq: MessageSeq, chance: Option<Confidence>) -> Silence {
+    pub(crate) fn without_ack(&self, seq: MessageSeq, chance: Option<Target>) -> NoAck {
         match self.message(seq) {
-            Some(message) if self.repairs() => message.judge_silence(chance),
-            _ => Silence::Expected,
+            Some(message) if self.repairs() => repair::without_ack(&message.out(), chance),
+            _ => NoAck::Wait,
         }
     }
 
@@ -308,12 +299,12 @@ impl SendLane {
 
     /// How often a message of one chunk left of which nothing is known yet, if it would be repaired. None in bulk:
     /// another round delays nobody.
-    pub(crate) fn unanswered_sendings(&self, seq: MessageSeq) -> Option<u8> {
+    pub(crate) fn unacked_sendings(&self, seq: MessageSeq) -> Option<u8> {
         let message = self.message(seq).filter(|_| self.repairs() && !self.is_blocked())?;
-        message.unanswered_sendings()
+        message.unacked_sendings()
     }
 
-    /// A message of one chunk rode along in a later packet.
+    /// A message of one chunk left again in a later packet.
     pub(crate) fn on_bundled(&mut self, seq: MessageSeq) {
         if let Some(message) = self.message_mut(seq) {
             message.on_bundled();
@@ -347,9 +338,9 @@ impl SendLane {
     }
 
     /// A symbol arrived. Returns the connection's credit that was taken for what need not be kept any more.
-    pub(crate) fn on_acked(&mut self, seq: MessageSeq, cut: u8, symbol: Symbol) -> u64 {
+    pub(crate) fn on_acked(&mut self, seq: MessageSeq, segmentation: u8, symbol: Symbol) -> u64 {
         let Some(message) = self.message_mut(seq) else { return 0 };
-        message.on_acked(cut, symbol);
+        message.on_acked(segmentation, symbol);
         let cost = self.drop_settled();
         if self.is_reliable() {
             cost
@@ -359,9 +350,9 @@ impl SendLane {
     }
 
     /// A symbol was lost; [`repair`](Self::repair) follows when all that was lost at once is known.
-    pub(crate) fn on_lost(&mut self, seq: MessageSeq, cut: u8, symbol: Symbol) {
+    pub(crate) fn on_lost(&mut self, seq: MessageSeq, segmentation: u8, symbol: Symbol) {
         if let Some(message) = self.message_mut(seq) {
-            message.on_lost(cut, symbol);
+            message.on_lost(segmentation, symbol);
             if !self.damaged.contains(&seq) {
                 self.damaged.push(seq);
             }
@@ -370,16 +361,16 @@ impl SendLane {
 
     /// Decides what to send in place of what was lost; tells whether there is anything.
     /// `coding`: the peer takes repair symbols.
-    pub(crate) fn repair(&mut self, confidence: Confidence, coding: bool) -> bool {
-        let confidence = confidence.in_bulk(self.is_blocked());
+    pub(crate) fn repair(&mut self, target: Target, coding: bool) -> bool {
+        let target = target.in_bulk(self.is_blocked());
         let repairs = self.repairs();
         let mut any = false;
         for seq in std::mem::take(&mut self.damaged) {
             let Some(message) = self.message_mut(seq).filter(|_| repairs) else { continue };
             if coding {
-                message.repair(confidence);
+                message.repair(target);
             } else {
-                message.repair_plainly();
+                message.add(textbook::REPAIR);
             }
             if !message.is_sent() {
                 any = true;
@@ -389,29 +380,29 @@ impl SendLane {
         any
     }
 
-    /// The answers about a message are lost: sends up to `most` repair symbols beside what is in flight of it. Returns
-    /// how many.
-    pub(crate) fn doubt(&mut self, seq: MessageSeq, confidence: Confidence, most: usize) -> usize {
-        let confidence = confidence.in_bulk(self.is_blocked());
+    /// The ACK of a message is lost: sends up to `most` repair symbols beside what is in flight of it. Returns how
+    /// many.
+    pub(crate) fn on_ack_lost(&mut self, seq: MessageSeq, target: Target, most: usize) -> usize {
+        let target = target.in_bulk(self.is_blocked());
         let repairs = self.repairs();
         let Some(message) = self.message_mut(seq).filter(|_| repairs) else { return 0 };
-        let symbols = message.doubt(confidence, most);
+        let symbols = message.on_ack_lost(target, most);
         if symbols > 0 {
             self.cursor = self.cursor.min(seq);
         }
         symbols
     }
 
-    /// Whether silence means, for every message under way, that the answer is lost; `None` if there
+    /// Whether so much of every message under way is in flight that it cannot all be lost by `chance`; `None` if there
     /// is no such message, or nothing is repaired.
-    pub(crate) fn has_enough_in_flight(&self, confidence: Confidence) -> Option<bool> {
+    pub(crate) fn has_enough_in_flight(&self, chance: Target) -> Option<bool> {
         if !self.repairs() {
             return None;
         }
         let begun = self.messages.range(..self.offset(self.begin));
         begun
             .filter(|message| !message.is_delivered())
-            .map(|message| message.has_enough_in_flight(confidence))
+            .map(|message| chance.is_sure_of_one_of(message.symbols_in_flight()))
             .reduce(|all, enough| all && enough)
     }
 

@@ -2,17 +2,10 @@
 
 //! What is still unsent, in flight or lost of one message: one bit a symbol.
 //!
-//! The *deficit* of a message is the number of its chunks less the chunks and repair symbols acknowledged; *expected*
-//! are the symbols in flight or to be sent that may cover it. A repair adds the difference, and what [`Confidence`]
-//! says beyond. How many symbols the first round takes was decided when it was sent, so what is in flight of it
-//! counts neither as expected nor as missing while later acknowledgements will tell; only of the last symbol a
-//! time-out tells (ARQ-REP-1). Parity covers what is lost later: such a loss is not repaired again (ARQ-REP-5).
-//!
-//! Repair symbols leave in the order of their indices, each once; then lost chunks are sent again. One or two lost
-//! chunks are repaired by copies of them, which need no decoding (ARQ-REP-3). Where the peer takes no repair symbols,
-//! each chunk that is neither in flight nor acknowledged is sent again, once (ARQ-REP-4).
+//! What follows from it is decided in [`redundancy`](crate::redundancy), and carried out here. Repair symbols leave in
+//! the order of their indices, each once; then lost chunks are sent again.
 
-mod recut;
+mod resegment;
 
 use std::time::Instant;
 
@@ -20,24 +13,17 @@ use bytes::Bytes;
 use smallvec::{smallvec, SmallVec};
 
 use crate::{
-    fec::MAX_REPAIR_SYMBOLS,
-    recovery::confidence::Confidence,
-    symbol_set::SymbolSet,
+    redundancy::{
+        ahead,
+        repair::{self, Addition, Out, Target},
+    },
+    symbol::{Symbol, SymbolSet},
     units::{LaneId, MessageSeq},
     wire::{
         frame::{ChunkFrame, Shape},
-        BASE_MTU, MAX_CHUNKS, MIN_CHUNK_BYTES,
+        MAX_CHUNKS, MAX_REPAIR_SYMBOLS, MIN_CHUNK_BYTES,
     },
 };
-
-/// What one frame carries of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Symbol {
-    /// The chunk with this index.
-    Source(u8),
-    /// The repair symbol with this index.
-    Repair(u8),
-}
 
 /// A message on its way.
 #[derive(Debug)]
@@ -49,8 +35,8 @@ pub(crate) struct Message {
     pub(crate) expires_at: Option<Instant>,
     /// Zero until the first chunk is sent: the size in force then holds for all of them.
     chunk_bytes: usize,
-    /// Chunk sizes of earlier cuts, the first one first.
-    earlier_cuts: SmallVec<[usize; 2]>,
+    /// Chunk sizes of earlier segmentations, the first one first.
+    earlier_chunk_bytes: SmallVec<[usize; 2]>,
     /// Chunks to be sent: new ones and lost ones.
     to_send: SymbolSet,
     copies: Copies,
@@ -62,7 +48,7 @@ pub(crate) struct Message {
     /// Chunks sent again after a loss: those in flight that are none of them left in the first round.
     sent_again: SymbolSet,
     repairs: Repairs,
-    /// How often the only chunk of a small message rode along in later packets.
+    /// How often the only chunk of a small message was bundled into later packets.
     bundled: u8,
 }
 
@@ -84,11 +70,6 @@ struct Repairs {
     /// The first so many are sent ahead of any loss: they belong to the first round.
     parity: u8,
 }
-
-/// Packets at the end of a flight of which no later acknowledgement tells.
-const UNSETTLED: usize = 1;
-/// A deficit up to this is repaired by copies, which cost no coding.
-const MAX_COPIED: usize = 2;
 
 /// What the lane may need to know of the sending of a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,7 +98,7 @@ impl Message {
             queued_at: now,
             expires_at,
             chunk_bytes: 0,
-            earlier_cuts: SmallVec::new(),
+            earlier_chunk_bytes: SmallVec::new(),
             to_send: SymbolSet::first(1),
             copies: Copies::default(),
             sent_once: SymbolSet::EMPTY,
@@ -138,7 +119,7 @@ impl Message {
         self.chunk_bytes != 0
     }
 
-    /// Cuts the message: into as few chunks as fit `max_chunk_bytes`, all about equal, so that no
+    /// Segments the message: into as few chunks as fit `max_chunk_bytes`, all about equal, so that no
     /// small last one takes a packet of its own and segmentation offload has equal segments. May be
     /// repeated until the first chunk has left.
     pub(crate) fn begin(&mut self, max_chunk_bytes: usize) {
@@ -150,7 +131,7 @@ impl Message {
         self.outstanding = smallvec![0; count];
     }
 
-    /// How it was cut.
+    /// How it is segmented.
     pub(crate) fn shape(&self) -> Shape {
         Shape { message_bytes: self.len(), chunk_bytes: self.chunk_bytes }
     }
@@ -237,13 +218,13 @@ impl Message {
     }
 
     /// How often a message of one chunk left, if each of these transmissions may still arrive and none is a repair.
-    pub(crate) fn unanswered_sendings(&self) -> Option<u8> {
+    pub(crate) fn unacked_sendings(&self) -> Option<u8> {
         let sendings = self.bundled.saturating_add(1);
         let untouched = (self.acked | self.to_send | self.sent_again).is_empty();
         (untouched && self.outstanding.as_slice() == [sendings]).then_some(sendings)
     }
 
-    /// The only chunk rode along in a later packet, ahead of any loss.
+    /// The only chunk was bundled into a later packet, ahead of any loss.
     pub(crate) fn on_bundled(&mut self) {
         if let [outstanding] = self.outstanding.as_mut_slice() {
             *outstanding = outstanding.saturating_add(1);
@@ -251,10 +232,10 @@ impl Message {
         }
     }
 
-    /// A symbol arrived; `cut` is [`cut`](Self::cut) at its sending.
-    pub(crate) fn on_acked(&mut self, cut: u8, symbol: Symbol) {
-        if cut != self.cut() {
-            return self.on_earlier_acked(cut, symbol);
+    /// A symbol arrived; `segmentation` is [`segmentation`](Self::segmentation) at its sending.
+    pub(crate) fn on_acked(&mut self, segmentation: u8, symbol: Symbol) {
+        if segmentation != self.segmentation() {
+            return self.on_earlier_acked(segmentation, symbol);
         }
         if self.was_given_up(symbol) {
             // It has arrived after all: one symbol less is needed in its place.
@@ -300,9 +281,9 @@ impl Message {
         }
     }
 
-    /// A transmission was lost. Those of an earlier cut are as good as lost since then.
-    pub(crate) fn on_lost(&mut self, cut: u8, symbol: Symbol) {
-        if cut != self.cut() {
+    /// A transmission was lost. Those of an earlier segmentation are as good as lost since then.
+    pub(crate) fn on_lost(&mut self, segmentation: u8, symbol: Symbol) {
+        if segmentation != self.segmentation() {
             return;
         }
         match symbol {
@@ -325,7 +306,7 @@ impl Message {
     }
 
     /// Symbols without which the receiver cannot complete the message.
-    fn deficit(&self) -> usize {
+    fn missing(&self) -> usize {
         self.chunk_count().saturating_sub(self.acked.len() + self.repairs.acked.len())
     }
 
@@ -351,72 +332,58 @@ impl Message {
         self.all_chunks() - self.sent_once == SymbolSet::only(index.into())
     }
 
-    /// Before any loss is known, or as far as it is: sends so many symbols more than the deficit.
-    /// A message that cannot be coded is sent again as a whole, so many times.
-    pub(crate) fn protect(&mut self, parity: usize) {
-        if parity == 0 || self.is_delivered() {
-            return;
-        }
-        if !self.shape().is_codable() {
-            self.copy(self.all_chunks() - self.acked, parity);
-            return;
-        }
-        let wanted = (self.deficit() + parity).saturating_sub(self.expected());
-        self.code(wanted);
-        self.repairs.parity = self.repairs.sent + self.repairs.due;
-    }
-
-    /// After losses: sends again what is lost, as a plain ARQ does.
-    pub(crate) fn repair_plainly(&mut self) {
-        if !self.is_delivered() {
-            self.to_send |= self.lost();
-        }
-    }
-
-    /// After losses: sends as many symbols as make it likely that the message is completed.
-    pub(crate) fn repair(&mut self, confidence: Confidence) {
-        let deficit = self.deficit();
-        if self.is_in_flight_by_bundling() {
-            if confidence.gives_up_behind(self.silent_sendings()) {
-                self.copy(self.in_flight, confidence.symbols_for(1));
-            }
-            return;
-        }
-        let (mut needed, mut expected) = (deficit, self.expected());
-        // How many of the first round to send was decided already, and what became of them will be
-        // known in a moment, except of the last.
-        let first = self.expected_of_first_round();
-        if first > UNSETTLED {
-            needed = needed.saturating_sub(first);
-            expected -= first;
-        }
-        let wanted = confidence.symbols_for(needed);
-        if needed == 0 || expected >= wanted {
-            return;
-        }
-        let lost = self.lost();
-        let known = lost.len() == deficit;
-        if (known && deficit <= MAX_COPIED) || !self.shape().is_codable() {
-            self.copy(lost, if known { confidence.symbols_for(1) } else { 1 });
-            return;
-        }
-        let coded = self.code(wanted - expected);
-        if expected + coded < needed {
-            // All symbols of the code are used up.
-            self.to_send |= lost;
-        }
-    }
-
-    /// Whether only copies of a small message that rode along in later packets may still arrive.
-    fn is_in_flight_by_bundling(&self) -> bool {
-        let one_chunk = self.outstanding.len() == 1 && !self.is_delivered();
-        one_chunk && !self.in_flight.is_empty() && (self.sent_again | self.to_send).is_empty()
-    }
-
-    /// How many sendings of such a message count as lost.
-    fn silent_sendings(&self) -> u8 {
+    /// What is out of it. The message has begun.
+    pub(crate) fn out(&self) -> Out {
         let outstanding = self.outstanding.first().copied().unwrap_or(0);
-        self.bundled.saturating_add(1).saturating_sub(outstanding)
+        Out {
+            shape: self.shape(),
+            missing: self.missing(),
+            expected: self.expected(),
+            expected_of_first_round: self.expected_of_first_round(),
+            in_flight: self.symbols_in_flight(),
+            lost: self.lost().len(),
+            unused: MAX_REPAIR_SYMBOLS - usize::from(self.repairs.sent + self.repairs.due),
+            lost_sendings: self.bundled.saturating_add(1).saturating_sub(outstanding),
+            is_repaired: !(self.sent_again | self.to_send).is_empty(),
+            has_left: self.is_sent_once() && self.to_send.is_empty(),
+            is_heard_of: !(self.acked.is_empty() && self.repairs.acked.is_empty()),
+        }
+    }
+
+    /// Ahead of any loss, or as far as it is known: sends so many symbols more than are missing.
+    pub(crate) fn protect(&mut self, parity: usize) {
+        if parity > 0 && !self.is_delivered() {
+            self.add(ahead::addition(&self.out(), parity));
+            self.repairs.parity = self.repairs.sent + self.repairs.due;
+        }
+    }
+
+    /// After losses: sends what is to be sent in their place.
+    pub(crate) fn repair(&mut self, target: Target) {
+        self.add(repair::after_loss(&self.out(), target));
+    }
+
+    /// The ACK that would have told of the first round is lost: sends up to `most` repair symbols. Returns how many.
+    pub(crate) fn on_ack_lost(&mut self, target: Target, most: usize) -> usize {
+        let symbols = repair::after_lost_ack(&self.out(), target, most);
+        self.add(Addition::Coded { symbols, and_lost: false });
+        symbols
+    }
+
+    /// Sends so much beside what is out.
+    pub(crate) fn add(&mut self, addition: Addition) {
+        match addition {
+            Addition::Nothing => {}
+            Addition::Unacked(times) => self.copy(self.all_chunks() - self.acked, times),
+            Addition::Lost(times) => self.copy(self.lost(), times),
+            Addition::Coded { symbols, and_lost } => {
+                // At most 128.
+                self.repairs.due += symbols as u8;
+                if and_lost {
+                    self.to_send |= self.lost();
+                }
+            }
+        }
     }
 
     /// These chunks are sent so many times, one after the other.
@@ -431,59 +398,9 @@ impl Message {
         self.copies = Copies { chunks, rounds };
     }
 
-    /// So many repair symbols shall follow, or as many as are left; returns how many.
-    fn code(&mut self, symbols: usize) -> usize {
-        let left = MAX_REPAIR_SYMBOLS - usize::from(self.repairs.sent + self.repairs.due);
-        let coded = symbols.min(left);
-        // At most 128.
-        self.repairs.due += coded as u8;
-        coded
-    }
-
-    /// The answer that would have told of the first round is lost: sends what makes it likely that the
-    /// message is completed by what is in flight, but `most` symbols. Returns how many.
-    pub(crate) fn doubt(&mut self, confidence: Confidence, most: usize) -> usize {
-        // What has not left yet is no less sure than it was.
-        if !self.is_sent_once() || !self.to_send.is_empty() || !self.shape().is_codable() {
-            return 0;
-        }
-        let confidence = if self.is_heard_of() { confidence.in_part() } else { confidence };
-        let wanted = confidence.symbols_for(self.deficit());
-        self.code(wanted.saturating_sub(self.expected()).min(most))
-    }
-
-    /// Whether silence about this message means that the answer is lost: so many of its symbols are in flight that
-    /// they cannot all be lost by chance.
-    pub(crate) fn has_enough_in_flight(&self, confidence: Confidence) -> bool {
-        confidence.is_sure_of_one_of(self.in_flight())
-    }
-
-    /// Whether an answer told of a part of it.
-    fn is_heard_of(&self) -> bool {
-        !(self.acked.is_empty() && self.repairs.acked.is_empty())
-    }
-
-    fn in_flight(&self) -> usize {
+    /// Symbols of which a transmission may still arrive.
+    pub(crate) fn symbols_in_flight(&self) -> usize {
         self.in_flight.len() + self.repairs.in_flight.len()
-    }
-
-    /// What silence about the end of its first round is. `chance`: losses are independent.
-    pub(crate) fn judge_silence(&self, chance: Option<Confidence>) -> Silence {
-        if !self.has_begun() || self.is_delivered() {
-            return Silence::Expected;
-        }
-        let is_small = self.chunk_count() == 1 && self.len() <= usize::from(BASE_MTU);
-        if is_small && (self.sent_again | self.to_send).is_empty() {
-            return Silence::Loss;
-        }
-        match chance {
-            Some(chance) if !self.is_heard_of() || chance.is_sure_of_one_of(self.in_flight()) => {
-                Silence::LostAnswer
-            }
-            _ if self.is_heard_of() => Silence::Loss,
-            // About all of a longer one it is an outage, in which nothing is added.
-            _ => Silence::Expected,
-        }
     }
 
     pub(crate) fn is_sent(&self) -> bool {
@@ -497,7 +414,7 @@ impl Message {
 
     /// Whether the receiver has the message, or all that it takes to compute it.
     pub(crate) fn is_delivered(&self) -> bool {
-        self.has_begun() && self.deficit() == 0
+        self.has_begun() && self.missing() == 0
     }
 
     /// Bytes that have not left for the first time.
@@ -508,17 +425,6 @@ impl Message {
         let unsent = self.all_chunks() - self.sent_once;
         unsent.iter().map(|index| self.chunk_len(index)).sum()
     }
-}
-
-/// What silence about a message is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Silence {
-    /// Nothing to act upon.
-    Expected,
-    /// What is in flight of it is lost.
-    Loss,
-    /// The answer is lost as easily as what is in flight of it, which may well suffice.
-    LostAnswer,
 }
 
 /// The chunk size that makes as few chunks as fit `max` bytes, all about equal.

@@ -2,7 +2,6 @@
 
 //! The sending side of the lanes: messages, their order, and which lane goes next.
 
-pub(crate) mod bundle;
 pub(crate) mod lane;
 pub(crate) mod message;
 pub(crate) mod queue;

@@ -393,7 +393,7 @@ mod tests {
                 connection_window_bytes: 1 << 40,
                 hold: Duration::from_secs(3_600),
                 repair: true,
-                recut: true,
+                resegment: true,
                 app: Bytes::from_static(&[b'x'; 64]),
             },
         };

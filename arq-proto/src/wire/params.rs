@@ -23,7 +23,7 @@ const CONNECTION_WINDOW: u64 = 3;
 const HOLD: u64 = 4;
 const APP: u64 = 5;
 const REPAIR: u64 = 6;
-const RECUT: u64 = 7;
+const RESEGMENT: u64 = 7;
 
 /// Credits and times above these are not credible: 2^40 bytes, one hour.
 const MAX_WINDOW_BYTES: u64 = 1 << 40;
@@ -42,8 +42,8 @@ pub struct Params {
     pub hold: Duration,
     /// Whether this side takes repair symbols.
     pub repair: bool,
-    /// Whether this side takes a message that is cut anew, into smaller chunks, on its way.
-    pub recut: bool,
+    /// Whether this side takes a message that is resegmented, into smaller chunks, on its way.
+    pub resegment: bool,
     /// Opaque bytes of the application, at most [`MAX_APP_PARAMS_BYTES`].
     pub app: Bytes,
 }
@@ -65,7 +65,7 @@ impl Params {
         put_varint(out, APP);
         put_varint(out, self.app.len() as u64);
         out.extend_from_slice(&self.app);
-        for (id, named) in [(REPAIR, self.repair), (RECUT, self.recut)] {
+        for (id, named) in [(REPAIR, self.repair), (RESEGMENT, self.resegment)] {
             if named {
                 put_varint(out, id);
                 put_varint(out, 0);
@@ -81,7 +81,7 @@ impl Params {
             connection_window_bytes: 0,
             hold: Duration::ZERO,
             repair: false,
-            recut: false,
+            resegment: false,
             app: Bytes::new(),
         };
         let mut reader = Reader::new(bytes);
@@ -111,7 +111,7 @@ impl Params {
                 }
                 // Its presence says it; what later versions may add to it is skipped.
                 REPAIR => params.repair = true,
-                RECUT => params.recut = true,
+                RESEGMENT => params.resegment = true,
                 APP => {
                     let len = value.remaining();
                     if len > MAX_APP_PARAMS_BYTES {
@@ -141,7 +141,7 @@ mod tests {
             connection_window_bytes: 8 << 20,
             hold: Duration::from_millis(50),
             repair: true,
-            recut: true,
+            resegment: true,
             app: Bytes::from_static(b"\x01"),
         }
     }
@@ -159,10 +159,10 @@ mod tests {
 
     // ARQ-FEC-4, ARQ-MSG-6
     #[test]
-    fn who_does_not_say_so_takes_no_repair_symbols_and_no_second_cut() {
-        for (repair, recut) in [(false, true), (true, false)] {
+    fn who_does_not_say_so_takes_no_repair_symbols_and_no_smaller_chunks() {
+        for (repair, resegment) in [(false, true), (true, false)] {
             let mut out = Vec::new();
-            let params = Params { repair, recut, ..sample() };
+            let params = Params { repair, resegment, ..sample() };
             params.encode(&mut out);
             assert_eq!(Params::decode(&out), Ok(params));
         }

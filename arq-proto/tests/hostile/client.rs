@@ -181,7 +181,7 @@ pub(crate) fn params() -> Params {
         connection_window_bytes: 8 << 20,
         hold: MS,
         repair: true,
-        recut: true,
+        resegment: true,
         app: Bytes::new(),
     }
 }

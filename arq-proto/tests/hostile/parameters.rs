@@ -46,7 +46,7 @@ fn no_packet_is_longer_than_the_peer_takes() {
 #[test]
 fn a_peer_that_takes_no_second_cut_gets_what_passes_everywhere() {
     let params = Params { max_datagram_bytes: MAX_MTU, ..params() };
-    let longest = |recut| longest(1_452, Params { recut, ..params.clone() });
+    let longest = |resegment| longest(1_452, Params { resegment, ..params.clone() });
     assert!(longest(true) > usize::from(BASE_MTU), "the path carries more");
     assert!(longest(false) <= usize::from(BASE_MTU));
 }

@@ -293,19 +293,19 @@ fn a_message_rides_along_once_in_a_tick() {
             let lane = lane(priority, Reliability::Reliable);
             victim.with_connection(|now, conn| conn.send(now, lane, [7; 100][..].into())).unwrap();
         }
-        let rode = victim.connection().stats().chunks_bundled;
-        assert_eq!(rode, 4 * (tick - 1), "each of the last tick in one packet of this one");
+        let bundled = victim.connection().stats().chunks_bundled;
+        assert_eq!(bundled, 4 * (tick - 1), "each of the last tick in one packet of this one");
         victim.sleep(5 * MS);
     }
 }
 
-/// Whom nobody holds a place for is dropped behind a later message: it need not ride along.
+/// Whom nobody holds a place for is dropped behind a later message: it need not be bundled.
 // ARQ-REP-9
 #[test]
 fn what_would_come_too_late_does_not_ride_along() {
     let config = Config::builder();
     let wire = WireConfig { loss: Loss::Random(0.10), ..WireConfig::with_delay(30 * MS) };
-    let rode = |config: ConfigBuilder| {
+    let bundled = |config: ConfigBuilder| {
         let scenario = Scenario::new(1).wire(wire.clone()).config(config);
         let flow = Flow::best_effort(4, 200, 500).every(20 * MS);
         let mut pair = Pair::new(&scenario.client_sends([flow]));
@@ -313,7 +313,7 @@ fn what_would_come_too_late_does_not_ride_along() {
         pair.client_side().connection().stats().chunks_bundled
     };
     let held = ConfigBuilder { deadline: Some(SEC), ..config.clone() };
-    assert_eq!((rode(config), rode(held) > 100), (0, true));
+    assert_eq!((bundled(config), bundled(held) > 100), (0, true));
 }
 
 /// One lost packet of many small messages is worth a few packets, not some for each message.

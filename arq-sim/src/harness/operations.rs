@@ -84,7 +84,7 @@ struct Limits {
     connection_window_bytes: u32,
     hold_ms: u16,
     repair: bool,
-    recut: bool,
+    resegment: bool,
 }
 
 /// Runs the operations that the bytes stand for, of a client on a server.
@@ -148,7 +148,7 @@ fn serve(victim: &mut Victim, operation: ServerOperation) {
                 connection_window_bytes: limits.connection_window_bytes.into(),
                 hold: Duration::from_millis(limits.hold_ms.into()),
                 repair: limits.repair,
-                recut: limits.recut,
+                resegment: limits.resegment,
                 app: Bytes::new(),
             };
             let scid = ConnectionId(scid);

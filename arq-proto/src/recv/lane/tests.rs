@@ -21,7 +21,7 @@ fn on_chunk(
 ) -> Result<Received, Violation> {
     let mut spare = Spare::default();
     spare.on_packet(1_200);
-    lane.on_symbol(now, Symbol::Source(chunk), None, &mut spare)
+    lane.on_symbol(now, ReceivedSymbol::Source(chunk), None, &mut spare)
 }
 
 fn whole(seq: MessageSeq, data: &'static [u8]) -> ChunkFrame<'static> {
@@ -143,7 +143,8 @@ fn a_packet_opens_only_so_many_best_effort_messages() {
     let mut lane = RecvLane::new(id, 1 << 20);
     let mut opened = |spare: &mut Spare, seqs: std::ops::Range<u64>| {
         let received = seqs.map(|seq| {
-            lane.on_symbol(t0, Symbol::Source(&piece(seq, &LONG, 1_000, 2)), None, spare).unwrap()
+            lane.on_symbol(t0, ReceivedSymbol::Source(&piece(seq, &LONG, 1_000, 2)), None, spare)
+                .unwrap()
         });
         received.filter(|received| *received == Received::Stored).count()
     };
@@ -228,12 +229,12 @@ fn incomplete_messages_of_a_silent_lane_are_given_up() {
 
 // ARQ-GBN-1
 #[test]
-fn go_back_n_takes_only_the_next_chunk() {
+fn what_is_there_in_order_ends_at_the_first_hole() {
     let (t0, mut lane) = (t0(), lane(Reliability::Reliable));
-    assert!(!lane.is_in_order(&piece(0, &LONG, 1_000, 1)));
-    assert!(lane.is_in_order(&piece(0, &LONG, 1_000, 0)));
+    assert_eq!(lane.next_in_order(), (0, 0));
+    on_chunk(&mut lane, t0, &piece(0, &LONG, 1_000, 1)).unwrap();
+    on_chunk(&mut lane, t0, &whole(1, b"x")).unwrap();
+    assert_eq!(lane.next_in_order(), (0, 0));
     on_chunk(&mut lane, t0, &piece(0, &LONG, 1_000, 0)).unwrap();
-    assert!(lane.is_in_order(&piece(0, &LONG, 1_000, 1)));
-    assert!(!lane.is_in_order(&piece(0, &LONG, 1_000, 2)));
-    assert!(!lane.is_in_order(&whole(1, b"x")));
+    assert_eq!(lane.next_in_order(), (0, 2_000));
 }

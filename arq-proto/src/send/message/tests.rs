@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{wire::MAX_MESSAGE_BYTES, Probability};
+use crate::{textbook, wire::MAX_MESSAGE_BYTES, Probability};
 
 fn message(len: usize, max_chunk: usize) -> Message {
     #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
@@ -15,8 +15,8 @@ fn message(len: usize, max_chunk: usize) -> Message {
     message
 }
 
-fn confidence(percent: u32) -> Confidence {
-    Confidence::new(Probability::from_ppm(percent * 10_000))
+fn target(percent: u32) -> Target {
+    Target::new(Probability::from_ppm(percent * 10_000))
 }
 
 /// Sends everything that is to be sent.
@@ -53,21 +53,21 @@ proptest! {
         len in 1..=MAX_MESSAGE_BYTES,
         percent in 1_u32..50,
         plainly in any::<bool>(),
-        silence in prop::option::of(any::<bool>()),
+        no_ack_in_burst in prop::option::of(any::<bool>()),
         bundled in 0_usize..4,
         fates in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..600),
     ) {
         let mut message = message(len, 1_100);
         let mut in_flight = send_all(&mut message);
         for _ in 0..bundled {
-            if message.unanswered_sendings().is_some() {
+            if message.unacked_sendings().is_some() {
                 message.on_bundled();
                 in_flight.push(Symbol::Source(0));
             }
         }
-        let confidence = match silence {
-            Some(bursty) => confidence(percent).after_time_out(Probability::ZERO, bursty),
-            None => confidence(percent),
+        let target = match no_ack_in_burst {
+            Some(bursty) => target(percent).after_time_out(Probability::ZERO, bursty),
+            None => target(percent),
         };
         let mut fates = fates.into_iter();
         while !message.is_delivered() {
@@ -80,9 +80,9 @@ proptest! {
             if lost {
                 message.on_lost(0, symbol);
                 if plainly {
-                    message.repair_plainly();
+                    message.add(textbook::REPAIR);
                 } else {
-                    message.repair(confidence);
+                    message.repair(target);
                 }
             } else {
                 message.on_acked(0, symbol);
@@ -100,17 +100,17 @@ fn a_chunk_is_repeated_only_when_no_transmission_of_it_is_left() {
     let [first, second] = [Symbol::Source(0), Symbol::Source(1)];
     assert_eq!(send_all(&mut message), [first, second]);
     message.on_lost(0, first);
-    message.repair_plainly();
+    message.add(textbook::REPAIR);
     assert_eq!(message.next_symbol(), Some(first));
     assert_eq!(message.on_sent(first), Sent::Again);
     // A second copy, as a probe sends it.
     message.on_sent(first);
     message.on_lost(0, first);
-    message.repair_plainly();
+    message.add(textbook::REPAIR);
     assert_eq!(message.next_symbol(), None, "the other copy may arrive");
     message.on_acked(0, first);
     message.on_lost(0, first);
-    message.repair_plainly();
+    message.add(textbook::REPAIR);
     assert_eq!(message.next_symbol(), None, "it has arrived");
     message.on_acked(0, second);
     assert!(message.is_delivered());
@@ -118,13 +118,13 @@ fn a_chunk_is_repeated_only_when_no_transmission_of_it_is_left() {
 
 // ARQ-REP-2, ARQ-REP-3
 #[test]
-fn small_deficits_are_copied_and_larger_ones_coded() {
+fn few_missing_chunks_are_copied_and_more_are_coded() {
     let mut message = message(10_000, 1_112);
     let sent = send_all(&mut message);
     // One is lost, the rest has arrived: copies of it, one for each round.
     sent[1..].iter().for_each(|&symbol| message.on_acked(0, symbol));
     message.on_lost(0, sent[0]);
-    message.repair(confidence(10));
+    message.repair(target(10));
     assert_eq!(send_all(&mut message), [sent[0]; 2]);
     message.on_acked(0, sent[0]);
     assert!(message.is_delivered());
@@ -134,14 +134,14 @@ fn small_deficits_are_copied_and_larger_ones_coded() {
     let sent = send_all(&mut message);
     sent[3..].iter().for_each(|&symbol| message.on_acked(0, symbol));
     sent[..3].iter().for_each(|&symbol| message.on_lost(0, symbol));
-    message.repair(confidence(10));
+    message.repair(target(10));
     let repairs = send_all(&mut message);
     assert_eq!(repairs, [0, 1, 2, 3, 4].map(Symbol::Repair));
     // One more loss changes nothing: enough are still on their way, with what is known now.
     message.on_acked(0, repairs[0]);
     message.on_acked(0, repairs[1]);
     message.on_lost(0, repairs[2]);
-    message.repair(confidence(10));
+    message.repair(target(10));
     assert_eq!(send_all(&mut message), []);
     message.on_acked(0, repairs[3]);
     assert!(message.is_delivered());
@@ -158,7 +158,7 @@ fn parity_follows_the_chunks_and_covers_what_is_lost_of_them() {
     // Two are lost: enough is on its way.
     sent[..2].iter().for_each(|&symbol| message.on_lost(0, symbol));
     sent[2..].iter().for_each(|&symbol| message.on_acked(0, symbol));
-    message.repair(confidence(10));
+    message.repair(target(10));
     assert_eq!(message.next_symbol(), None);
     parity[..2].iter().for_each(|&symbol| message.on_acked(0, symbol));
     assert!(message.is_delivered());
@@ -166,7 +166,7 @@ fn parity_follows_the_chunks_and_covers_what_is_lost_of_them() {
 
 // ARQ-REP-1
 #[test]
-fn what_is_still_in_flight_of_the_first_round_is_not_doubted() {
+fn what_is_still_in_flight_of_the_first_round_is_not_suspect() {
     let mut message = message(30_000, 1_112);
     let sent = send_all(&mut message);
     message.protect(3);
@@ -174,95 +174,100 @@ fn what_is_still_in_flight_of_the_first_round_is_not_doubted() {
     // One lost, most of the rest unknown: three symbols are there to make up for it.
     message.on_acked(0, sent[1]);
     message.on_lost(0, sent[0]);
-    message.repair(confidence(10));
+    message.repair(target(10));
     assert_eq!(send_all(&mut message), []);
     // Four lost, the rest unknown: one is lacking, whatever else arrives. Two make that sure.
     sent[2..5].iter().for_each(|&symbol| message.on_lost(0, symbol));
-    message.repair(confidence(10));
+    message.repair(target(10));
     assert_eq!(send_all(&mut message), [3, 4].map(Symbol::Repair));
     // Nothing but the last left, of which no later acknowledgement will tell.
     sent[5..].iter().for_each(|&symbol| message.on_acked(0, symbol));
     parity[..2].iter().for_each(|&symbol| message.on_lost(0, symbol));
-    message.repair(confidence(10));
+    message.repair(target(10));
     assert_eq!(send_all(&mut message).len(), 4, "four lacking, three in flight: 7 in all");
 }
 
 // ARQ-PTO-6
 #[test]
-fn silence_about_a_whole_message_is_a_lost_answer() {
+fn no_ack_about_a_whole_message_is_a_lost_ack() {
+    let has_enough =
+        |message: &Message, percent| target(percent).is_sure_of_one_of(message.symbols_in_flight());
     let mut message = message(10_000, 1_112);
     let sent = send_all(&mut message);
-    assert!(message.has_enough_in_flight(confidence(10)), "nine are not lost by chance");
-    // Heard of a part: no more than another silence.
+    assert!(has_enough(&message, 10), "nine are not lost by chance");
+    // Heard of a part: no more than another ACK.
     sent[6..].iter().for_each(|&symbol| message.on_acked(0, symbol));
-    assert!(message.has_enough_in_flight(confidence(10)), "nor are six");
+    assert!(has_enough(&message, 10), "nor are six");
     // One is lacking: it may well be lost.
     sent[1..].iter().for_each(|&symbol| message.on_acked(0, symbol));
-    assert!(!message.has_enough_in_flight(confidence(1)));
+    assert!(!has_enough(&message, 1));
     let mut single = self::message(500, 1_112);
     send_all(&mut single);
-    assert!(!single.has_enough_in_flight(confidence(10)), "one packet is easily lost");
+    assert!(!has_enough(&single, 10), "one packet is easily lost");
 }
 
 // ARQ-PTO-7
 #[test]
-fn silence_is_a_loss_a_lost_answer_or_nothing() {
-    use Silence::{Expected, Loss, LostAnswer};
-    let [ten, bursts] = [Some(confidence(10)), None];
+fn no_ack_is_a_loss_a_lost_ack_or_nothing() {
+    use repair::{
+        without_ack,
+        NoAck::{Loss, LostAck, Wait},
+    };
+    let [ten, bursts] = [Some(target(10)), None];
     let mut message = message(10_000, 1_112);
     let sent = send_all(&mut message);
-    assert_eq!(message.judge_silence(ten), LostAnswer);
-    assert_eq!(message.judge_silence(bursts), Expected, "an outage");
+    assert_eq!(without_ack(&message.out(), ten), LostAck);
+    assert_eq!(without_ack(&message.out(), bursts), Wait, "an outage");
     message.on_acked(0, sent[3]);
-    assert_eq!(message.judge_silence(ten), LostAnswer, "eight are not lost by chance");
-    assert_eq!(message.judge_silence(bursts), Loss);
+    assert_eq!(without_ack(&message.out(), ten), LostAck, "eight are not lost by chance");
+    assert_eq!(without_ack(&message.out(), bursts), Loss);
     sent[..8].iter().for_each(|&symbol| message.on_acked(0, symbol));
-    assert_eq!(message.judge_silence(ten), Loss, "one is");
+    assert_eq!(without_ack(&message.out(), ten), Loss, "one is");
     sent.iter().for_each(|&symbol| message.on_acked(0, symbol));
-    assert_eq!(message.judge_silence(bursts), Expected, "it has arrived");
+    assert_eq!(without_ack(&message.out(), bursts), Wait, "it has arrived");
 
     let mut small = self::message(300, 1_112);
     let sent = send_all(&mut small);
-    assert_eq!(small.judge_silence(ten), Loss);
+    assert_eq!(without_ack(&small.out(), ten), Loss);
     small.on_lost(0, sent[0]);
-    small.repair(confidence(10));
+    small.repair(target(10));
     send_all(&mut small);
-    assert_eq!(small.judge_silence(bursts), Expected, "it was sent again");
+    assert_eq!(without_ack(&small.out(), bursts), Wait, "it was sent again");
     // One packet, but more than any path carries.
     let mut large = self::message(9_000, 9_000);
     send_all(&mut large);
-    assert_eq!(large.judge_silence(bursts), Expected);
+    assert_eq!(without_ack(&large.out(), bursts), Wait);
 }
 
 // ARQ-REP-8
 #[test]
-fn a_lost_answer_puts_the_whole_first_round_in_doubt() {
+fn a_lost_ack_makes_the_whole_first_round_suspect() {
     let mut message = message(10_000, 1_112);
     let sent = send_all(&mut message);
     message.protect(2);
     let parity = send_all(&mut message);
     message.on_acked(0, sent[0]);
     sent[1..3].iter().for_each(|&symbol| message.on_lost(0, symbol));
-    message.repair(confidence(10));
+    message.repair(target(10));
     assert_eq!(send_all(&mut message), [], "eight lacking, eight in flight: the rest will tell");
     // Of thirteen all but eight arrive with less than 0.1 %: surer than where nothing was heard.
-    message.doubt(confidence(10), 64);
+    message.on_ack_lost(target(10), 64);
     let more = send_all(&mut message);
     assert_eq!(more, [2, 3, 4, 5, 6].map(Symbol::Repair));
-    message.doubt(confidence(10), 64);
+    message.on_ack_lost(target(10), 64);
     assert_eq!(send_all(&mut message), [], "they are in flight");
     sent[3..].iter().chain(&parity).for_each(|&symbol| message.on_acked(0, symbol));
-    message.doubt(confidence(10), 64);
+    message.on_ack_lost(target(10), 64);
     assert_eq!(send_all(&mut message), [], "it has arrived");
 
     let mut half = self::message(10_000, 1_112);
     half.on_sent(Symbol::Source(0));
-    assert_eq!(half.doubt(confidence(10), 64), 0, "the rest is yet to leave");
+    assert_eq!(half.on_ack_lost(target(10), 64), 0, "the rest is yet to leave");
     send_all(&mut half);
-    assert_eq!(half.doubt(confidence(10), 2), 2, "no more than may be");
+    assert_eq!(half.on_ack_lost(target(10), 2), 2, "no more than may be");
     let mut uncoded = self::message(9_000, 9_000);
     send_all(&mut uncoded);
-    assert_eq!(uncoded.doubt(confidence(10), 64), 0);
+    assert_eq!(uncoded.on_ack_lost(target(10), 64), 0);
 }
 
 // ARQ-REP-5
@@ -274,7 +279,7 @@ fn a_message_of_one_chunk_is_doubled_instead() {
     message.protect(1);
     assert_eq!(send_all(&mut message), [Symbol::Source(0)]);
     message.on_lost(0, Symbol::Source(0));
-    message.repair_plainly();
+    message.add(textbook::REPAIR);
     assert_eq!(message.next_symbol(), None, "the copy may arrive");
 }
 
@@ -284,7 +289,7 @@ fn a_loss_that_was_none_takes_its_repair_back() {
     let mut message = message(10_000, 1_112);
     let sent = send_all(&mut message);
     sent.iter().for_each(|&symbol| message.on_lost(0, symbol));
-    message.repair(Confidence::new(Probability::ZERO).in_bulk(true));
+    message.repair(Target::new(Probability::ZERO).in_bulk(true));
     sent[..4].iter().for_each(|&symbol| message.on_acked(0, symbol));
     assert_eq!(send_all(&mut message).len(), 5, "nine chunks, four of them were late");
 }
@@ -298,49 +303,49 @@ fn the_last_repair_symbol_is_followed_by_copies() {
         for symbol in std::mem::take(&mut sent) {
             message.on_lost(0, symbol);
         }
-        message.repair(confidence(10));
+        message.repair(target(10));
         sent = send_all(&mut message);
         assert!(sent.len() >= 9, "{sent:?}");
     }
     assert!(sent.iter().all(|symbol| matches!(symbol, Symbol::Source(_))));
 }
 
-/// What rode along is one more transmission of the same chunk.
+/// What is bundled is one more transmission of the same chunk.
 // ARQ-REP-9
 #[test]
-fn a_message_that_rode_along_is_lost_when_all_of_it_is() {
+fn a_bundled_message_is_lost_when_all_of_it_is() {
     let bundled = || {
         let mut message = message(300, 1_100);
         send_all(&mut message);
-        assert_eq!(message.unanswered_sendings(), Some(1));
+        assert_eq!(message.unacked_sendings(), Some(1));
         message.on_bundled();
-        assert_eq!(message.unanswered_sendings(), Some(2));
+        assert_eq!(message.unacked_sendings(), Some(2));
         message.on_lost(0, Symbol::Source(0));
-        assert_eq!(message.unanswered_sendings(), None);
+        assert_eq!(message.unacked_sendings(), None);
         message
     };
     // An acknowledgement told of the loss, and will tell of the later packet.
     let mut message = bundled();
-    message.repair(confidence(10));
+    message.repair(target(10));
     assert_eq!(message.next_symbol(), None);
     message.on_lost(0, Symbol::Source(0));
-    message.repair(confidence(10));
+    message.repair(target(10));
     assert_eq!(send_all(&mut message).len(), 2, "as often as a loss of it takes");
-    assert_eq!(message.unanswered_sendings(), None, "repaired");
+    assert_eq!(message.unacked_sendings(), None, "repaired");
     // The later packet arrives after all.
     let mut message = bundled();
     message.on_acked(0, Symbol::Source(0));
     assert!(message.is_delivered() && message.next_symbol().is_none());
-    // Longer ones do not ride along.
+    // Longer ones are not bundled.
     let mut long = self::message(2_000, 1_100);
     send_all(&mut long);
-    assert_eq!(long.unanswered_sendings(), None);
+    assert_eq!(long.unacked_sendings(), None);
 }
 
 // ARQ-REP-9
 #[test]
-fn after_enough_silence_what_rode_along_is_not_waited_for() {
-    let after = |bursty| confidence(10).after_time_out(Probability::from_ppm(100_000), bursty);
+fn after_enough_lost_sendings_bundled_ones_are_not_waited_for() {
+    let after = |bursty| target(10).after_time_out(Probability::from_ppm(100_000), bursty);
     let lost_of = |sendings: usize| {
         let mut message = message(300, 1_100);
         send_all(&mut message);
@@ -366,13 +371,13 @@ fn after_enough_silence_what_rode_along_is_not_waited_for() {
 /// One chunk of a round of copies has left when the other turns out to have arrived.
 // ARQ-REP-2
 #[test]
-fn a_round_of_copies_that_is_cut_short_is_followed_by_the_next() {
+fn a_round_of_copies_that_ends_early_is_followed_by_the_next() {
     let mut message = message(2_400, 1_200);
     send_all(&mut message);
     message.copy(SymbolSet::first(2), 2);
     let first = message.next_symbol().unwrap();
     assert_eq!(first, Symbol::Source(0));
     message.on_sent(first);
-    message.on_acked(message.cut(), Symbol::Source(1));
+    message.on_acked(message.segmentation(), Symbol::Source(1));
     assert_eq!(send_all(&mut message), [Symbol::Source(0)]);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! How many packets of a block does the path lose?
+//! What does the path do to packets, and how many of a block does it lose?
 //!
 //! The chances are those of a Gilbert channel with the measured loss and burst length, computed
 //! exactly, one packet at a time.
@@ -10,8 +10,10 @@ use crate::units::Probability;
 /// What the path does to packets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Channel {
-    /// Share that is lost: not too low, for a few packets.
-    pub(crate) loss: Probability,
+    /// Share that is lost, erring upwards: for repairs. Too low a share costs them a round trip.
+    pub(crate) upper: Probability,
+    /// The same for what is sent ahead of any loss: not too low, for a few packets.
+    pub(crate) calm: Probability,
     /// The same, to be expected of many.
     pub(crate) mean: Probability,
     /// Mean number lost in a row.
@@ -20,22 +22,35 @@ pub(crate) struct Channel {
 
 /// Bursts longer than this are not chance.
 const BURSTY: f64 = 1.5;
+/// Losses below this are not worth any byte.
+const LEAST_LOSS: f64 = 0.008;
 
 impl Channel {
     /// Packets lost in a row for each that chance alone would lose in a row: 1 if losses are
     /// independent.
-    pub(crate) fn burst(self) -> f64 {
-        (self.mean_run * (1.0 - self.loss.as_f64())).max(1.0)
+    pub(super) fn burst_factor(self) -> f64 {
+        (self.mean_run * (1.0 - self.calm.as_f64())).max(1.0)
     }
 
     /// The chance of a loss behind a loss. Runs shorter than chance alone makes them are chance.
     pub(super) fn goes_on(self) -> f64 {
-        (1.0 - 1.0 / self.mean_run.max(1.0)).max(self.loss.as_f64())
+        (1.0 - 1.0 / self.mean_run.max(1.0)).max(self.calm.as_f64())
     }
 
     /// Whether losses come in bursts.
-    pub(crate) fn is_bursty(self) -> bool {
-        self.burst() > BURSTY
+    pub(super) fn is_bursty(self) -> bool {
+        self.burst_factor() > BURSTY
+    }
+
+    /// Whether so much is lost that messages should not depend on few packets.
+    pub(super) fn is_lossy(self) -> bool {
+        self.calm.as_f64() >= LEAST_LOSS
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(percent: u32, mean_run: f64) -> Self {
+        let loss = Probability::from_ppm(percent * 10_000);
+        Self { upper: loss, calm: loss, mean: loss, mean_run }
     }
 }
 
@@ -62,7 +77,7 @@ impl Block {
     }
 
     fn new(channel: Channel) -> Self {
-        let (loss, goes_on) = (channel.loss.as_f64(), channel.goes_on());
+        let (loss, goes_on) = (channel.calm.as_f64(), channel.goes_on());
         let begins = loss * (1.0 - goes_on) / (1.0 - loss);
         let (mut after_arrival, mut after_loss) = ([0.0; MAX_LOSSES], [0.0; MAX_LOSSES]);
         (after_arrival[0], after_loss[0]) = (1.0 - loss, loss);
@@ -95,15 +110,10 @@ impl Block {
 mod tests {
     use super::*;
 
-    fn channel(mean_run: f64) -> Channel {
-        let loss = Probability::from_ppm(100_000);
-        Channel { loss, mean: loss, mean_run }
-    }
-
     // ARQ-REP-5
     #[test]
     fn independent_losses_are_binomial() {
-        let mut block = Block::new(channel(1.0));
+        let mut block = Block::new(Channel::of(10, 1.0));
         (0..13).for_each(|_| block.extend());
         // P[Bin(13, 0.1) > 4] and > 0, by an independent program.
         assert!((block.failure(4) - 0.006_460).abs() < 1e-5, "{}", block.failure(4));
@@ -112,7 +122,7 @@ mod tests {
 
     #[test]
     fn bursts_keep_the_share_of_loss() {
-        let mut block = Block::new(channel(5.0));
+        let mut block = Block::new(Channel::of(10, 5.0));
         (0..60).for_each(|_| block.extend());
         let chances = block.after_arrival.iter().zip(&block.after_loss).enumerate();
         let mean: f64 = chances.map(|(lost, (a, l))| lost as f64 * (a + l)).sum();

@@ -1,13 +1,35 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! Sets of the symbols of one message: a bit for each, as no message has more than 128 (ADR 8).
+//! What a message travels in: chunks, and repair symbols that stand in for any of them.
+//!
+//! A set of those of one message has a bit for each, as no message has more than 128 (ADR 8).
 
 use std::{
     fmt,
     ops::{BitAnd, BitOr, BitOrAssign, Sub, SubAssign},
 };
 
-use crate::wire::frame::Shape;
+use crate::{units::MessageSeq, wire::frame::Shape};
+
+/// What one frame carries of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Symbol {
+    /// The chunk with this index.
+    Source(u8),
+    /// The repair symbol with this index.
+    Repair(u8),
+}
+
+/// A symbol chosen to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SymbolRef {
+    pub(crate) seq: MessageSeq,
+    /// How often the message had been resegmented.
+    pub(crate) segmentation: u8,
+    pub(crate) symbol: Symbol,
+    /// Bytes of its frame.
+    pub(crate) frame_len: usize,
+}
 
 /// Some of the chunks of a message, or of its repair symbols, by their indices below 128.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -71,8 +93,8 @@ impl SymbolSet {
         self.0
     }
 
-    /// If these chunks of a message cut as `old` are there: the chunks that are, once it is cut as `new`.
-    pub(crate) fn recut(self, old: Shape, new: Shape) -> Self {
+    /// If these chunks of a message segmented as `old` are there: the chunks that are, once it is segmented as `new`.
+    pub(crate) fn resegment(self, old: Shape, new: Shape) -> Self {
         let ends = |index: usize| (new.message_bytes).min((index + 1) * new.chunk_bytes);
         let is_there = |index: &usize| {
             let first = index * new.chunk_bytes / old.chunk_bytes;

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Which small messages leave again in later packets, until something is heard of them?
+//!
+//! Where messages follow each other within a round trip, the packet of the next one has room for those before it. A
+//! loss then costs the interval between two messages instead of a round trip, and no packet more: redundant bundling
+//! for thin streams (Evensen, Petlund, Griwodz, Halvorsen, IEEE Communications Letters 12(4), 2008).
+//!
+//! Candidates are the last 16 messages of one chunk whose frame has at most 512 bytes, of which nothing is known yet,
+//! and that last left 0.5 ms ago or earlier: the packets of one tick would be lost together. A best-effort message is
+//! one only if it has a deadline, since without it nothing is repaired; none is of a lane in bulk. The packet is
+//! filled up to 1,200 bytes, so that a path that drops longer ones does not take the new message, and a message
+//! leaves four times in all at most. Where some sendings count as lost, no more are added until it is known what
+//! became of the others. Two that a time-out shows to be lost, or one in bursts, are reason enough to repair
+//! (ARQ-REP-9).
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use super::Redundancy;
+use crate::{symbol::SymbolRef, units::LaneId};
+
+/// Frames up to this length are bundled: two of them and a new message share a packet.
+const MAX_FRAME_BYTES: usize = 512;
+/// Where more small messages leave in a round trip, their packets are full anyway.
+const MAX_MESSAGES: usize = 16;
+/// A small message that is lost less often need not be bundled.
+const MIN_LOSS: f64 = 0.009;
+/// A small message is bundled three times at most.
+const MAX_SENDINGS: u8 = 4;
+/// Messages of one burst do not double each other, nor does one message leave twice in it.
+const MIN_INTERVAL: Duration = Duration::from_micros(500);
+
+/// A message of one small chunk.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SmallMessage {
+    pub(crate) lane: LaneId,
+    pub(crate) at: SymbolRef,
+    /// When it left for the first time, and for the last.
+    sent_at: Instant,
+    pub(crate) left_at: Instant,
+}
+
+/// The small messages that left last, the oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Bundle(VecDeque<SmallMessage>);
+
+impl Bundle {
+    /// A message of one chunk left for the first time.
+    pub(crate) fn on_sent(&mut self, now: Instant, lane: LaneId, at: SymbolRef) {
+        if at.frame_len > MAX_FRAME_BYTES {
+            return;
+        }
+        if self.0.len() == MAX_MESSAGES {
+            self.0.pop_front();
+        }
+        self.0.push_back(SmallMessage { lane, at, sent_at: now, left_at: now });
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn retain(&mut self, keep: impl FnMut(&SmallMessage) -> bool) {
+        self.0.retain(keep);
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut SmallMessage> {
+        self.0.iter_mut()
+    }
+}
+
+impl Redundancy {
+    /// Whether bundling may pay: not where hardly anything is lost, nor where bursts outlast all sendings.
+    pub(crate) fn may_bundle(&self) -> bool {
+        let worthwhile = self.channel.calm.as_f64() > MIN_LOSS;
+        self.is_auto() && worthwhile && self.channel.burst_factor() <= f64::from(MAX_SENDINGS)
+    }
+
+    /// Whether a small message that left so often is worth its bytes in a packet that leaves now anyway.
+    pub(crate) fn bundles(&self, now: Instant, message: &SmallMessage, sendings: u8) -> bool {
+        let [age, apart] =
+            [message.sent_at, message.left_at].map(|at| now.saturating_duration_since(at));
+        let goes_on = self.channel.goes_on();
+        let lost = self.channel.calm.as_f64() * goes_on.powi(i32::from(sendings) - 1);
+        let saved = lost * (1.0 - goes_on) * self.repair_delay.saturating_sub(age).as_secs_f64();
+        let send_time = self.rate.time_for(message.at.frame_len as u64);
+        let worthwhile = lost > MIN_LOSS && saved > send_time.as_secs_f64();
+        self.may_bundle() && sendings < MAX_SENDINGS && apart >= MIN_INTERVAL && worthwhile
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        redundancy::Channel,
+        symbol::Symbol,
+        units::{MessageSeq, Rate, Reliability},
+    };
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+    fn t0() -> Instant {
+        Instant::now()
+    }
+
+    fn lane() -> LaneId {
+        LaneId::new(5, Reliability::Reliable).unwrap()
+    }
+
+    fn small(seq: MessageSeq, frame_len: usize) -> SymbolRef {
+        SymbolRef { seq, segmentation: 0, symbol: Symbol::Source(0), frame_len }
+    }
+
+    // ARQ-REP-9
+    #[test]
+    fn only_the_last_small_messages_are_remembered() {
+        let (t0, mut bundle) = (t0(), Bundle::default());
+        let mut send = |seq, frame_len| bundle.on_sent(t0, lane(), small(seq, frame_len));
+        send(0, MAX_FRAME_BYTES + 1);
+        (1..=100).for_each(|seq| send(seq, MAX_FRAME_BYTES));
+        let kept: Vec<_> = bundle.iter_mut().map(|message| message.at.seq).collect();
+        let first = 101 - MAX_MESSAGES as u64;
+        assert_eq!(kept, (first..=100).collect::<Vec<_>>());
+    }
+
+    // ARQ-REP-9
+    #[test]
+    fn small_messages_are_bundled_while_that_saves_more_than_it_takes() {
+        let bundled = |percent, run, sendings, age| {
+            let over = Redundancy::over(Channel::of(percent, run));
+            bundles(&Redundancy { repair_delay: 75 * MS, ..over }, sendings, age)
+        };
+        // Not without loss; the more often the likelier all of them are lost.
+        assert!(!bundled(0, 1.0, 1, 20 * MS));
+        let times = |percent, run| {
+            (1..10).take_while(|&n| bundled(percent, run, n, 20 * MS * u32::from(n))).count()
+        };
+        assert_eq!([times(1, 1.0), times(10, 1.0), times(25, 1.0), times(5, 2.4)], [1, 2, 2, 2]);
+        // Not once a repair is as soon, nor in the same burst, nor where bytes are slow.
+        assert!(!bundled(10, 1.0, 1, 75 * MS) && !bundled(10, 1.0, 1, MIN_INTERVAL / 2));
+        let rate = Rate::from_bytes_per_second(12_500);
+        assert!(!bundles(&Redundancy { rate, ..Redundancy::over(Channel::of(10, 1.0)) }, 1, MS));
+        // Nor where bursts outlast them.
+        assert!(bundled(10, 4.0, 1, 20 * MS) && !bundled(10, 5.0, 1, 20 * MS));
+    }
+
+    /// Whether a message of 250 bytes is bundled, which takes 0.2 ms.
+    fn bundles(redundancy: &Redundancy, sendings: u8, age: Duration) -> bool {
+        let (t0, mut bundle) = (t0(), Bundle::default());
+        bundle.on_sent(t0, lane(), small(0, 250));
+        let message = bundle.iter_mut().next().unwrap();
+        redundancy.bundles(t0 + age, message, sendings)
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! How many symbols of a message should be out now?
+//!
+//! | when | what leaves | decided in |
+//! |---|---|---|
+//! | a message begins | its chunks, as long as makes their protection cheap | [`segment`] |
+//! | its last chunk leaves | parity: repair symbols ahead of any loss | [`ahead`] |
+//! | a packet has room | small messages that are not acknowledged: redundant bundling | [`bundle`] |
+//! | symbols are lost, or the ACK of them is | copies and repair symbols | [`repair`] |
+//!
+//! A connection asks [`Redundancy`], and carries out what that says: pure functions of what the path does, of what a
+//! loss costs, and of the message: its shape, and what is [`Out`](repair::Out) of it. The code itself is in
+//! [`fec`](crate::fec).
+
+pub(crate) mod ahead;
+pub(crate) mod bundle;
+mod channel;
+pub(crate) mod repair;
+mod segment;
+
+use std::time::Duration;
+
+use crate::{
+    config::FecConfig,
+    units::{Probability, Rate},
+};
+pub(crate) use channel::Channel;
+
+/// What all decisions rest on, beside the message: the path as it is now, and what both sides allow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Redundancy {
+    pub(crate) fec: FecConfig,
+    /// The peer takes repair symbols.
+    pub(crate) coding: bool,
+    /// The window counts packets, which makes each of them expensive.
+    pub(crate) counts_packets: bool,
+    pub(crate) channel: Channel,
+    /// Share of the acknowledgements that is lost: not too low.
+    pub(crate) ack_loss: Probability,
+    /// What a lost message waits for: a round trip and the time to notice.
+    pub(crate) repair_delay: Duration,
+    /// The rate at which packets leave.
+    pub(crate) rate: Rate,
+}
+
+impl Redundancy {
+    /// Whether this side decides by itself, and repair symbols may help.
+    pub(crate) fn is_auto(&self) -> bool {
+        self.fec == FecConfig::Auto && self.coding
+    }
+
+    /// Whether parity costs more than bytes. In `bulk`, another round trip delays nobody.
+    fn is_expensive(&self, bulk: bool) -> bool {
+        bulk || self.counts_packets
+    }
+
+    /// A path with a round trip of 20 ms.
+    #[cfg(test)]
+    fn over(channel: Channel) -> Self {
+        Self {
+            fec: FecConfig::Auto,
+            coding: true,
+            counts_packets: false,
+            channel,
+            ack_loss: Probability::ZERO,
+            repair_delay: Duration::from_millis(22),
+            rate: Rate::from_bytes_per_second(1_250_000),
+        }
+    }
+}
