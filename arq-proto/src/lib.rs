@@ -16,7 +16,7 @@
 //! let now = Instant::now();
 //! let (a, b): (SocketAddr, SocketAddr) = ("[::1]:1".parse()?, "[::1]:2".parse()?);
 //! let mut server =
-//!     Endpoint::new(EndpointConfig { accept: Some(Config::default()), ..Default::default() }, [1; 32], now);
+//!     Endpoint::new(EndpointConfig::new(Config::default()), [1; 32], now);
 //! let mut client = Endpoint::new(EndpointConfig::default(), [2; 32], now);
 //!
 //! let (_, mut near) = client.connect(now, b, Config::default());
@@ -58,6 +58,10 @@
 // One module allows it, with its reasons: the vector instructions of `fec::kernel`.
 #![deny(unsafe_code)]
 #![deny(clippy::iter_over_hash_type)]
+#![cfg_attr(
+    not(feature = "internals"),
+    allow(dead_code, unreachable_pub, reason = "the simulator and the fuzzers use these")
+)]
 
 mod acks;
 mod batches;
@@ -68,15 +72,24 @@ mod connection;
 mod endpoint;
 mod error;
 mod event;
+#[cfg(not(feature = "internals"))]
+mod fec;
+#[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod fec;
 mod flow;
 mod pacing;
 mod path_mtu;
 mod per_lane;
+#[cfg(not(feature = "internals"))]
+mod range_set;
+#[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod range_set;
 mod recovery;
+#[cfg(not(feature = "internals"))]
+mod recv;
+#[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod recv;
 mod send;
@@ -85,6 +98,9 @@ mod stats;
 mod symbol_set;
 mod timer;
 mod units;
+#[cfg(not(feature = "internals"))]
+mod wire;
+#[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod wire;
 
@@ -98,7 +114,8 @@ pub use event::Event;
 pub use recv::WORTH_RECYCLING_BYTES;
 pub use stats::{EndpointStats, LaneStats, Stats};
 pub use timer::TimerKind;
-pub use units::{
-    ConnectionId, LaneId, LaneSet, MessageSeq, PacketNumber, Probability, Rate, Reliability,
-};
-pub use wire::{BASE_MTU, MAX_MESSAGE_BYTES, VERSION};
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub use units::{ConnectionId, PacketNumber};
+pub use units::{LaneId, LaneSet, Probability, Reliability};
+pub use wire::{DecodeError, BASE_MTU, MAX_MESSAGE_BYTES, VERSION};

@@ -251,6 +251,7 @@ fn take_events(conn: &mut Conn, clock: &Clock) -> Result<usize, String> {
             Event::Writable(lane) => conn.app.on_writable(lane),
             Event::BatchesLost => conn.batches_lost_at = Some(clock.offset()),
             Event::Closed(error) => conn.closed = Some((clock.offset(), error)),
+            other => return Err(format!("{other:?} is news")),
         }
         if count > MAX_ROUNDS {
             return Err("events never end".into());

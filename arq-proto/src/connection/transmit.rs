@@ -34,6 +34,7 @@ use crate::{
 
 /// Datagrams ready to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Transmit {
     /// Where to.
     pub destination: SocketAddr,

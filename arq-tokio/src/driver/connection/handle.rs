@@ -24,6 +24,7 @@ pub struct Connection(pub(super) Arc<Inner>);
 
 /// Why there is no connection.
 #[derive(Debug, Clone, Error)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// It ended before it was open.
     #[error(transparent)]
@@ -40,6 +41,7 @@ pub enum ConnectError {
 
 /// Why a message was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum SendError {
     /// The connection has ended.
     #[error(transparent)]

@@ -232,7 +232,8 @@ impl Inner {
                 }
                 Event::Readable(lane) => state.readable.insert(lane),
                 Event::BatchesLost => offload::note_damage(state.core.remote()),
-                Event::Writable(_) => {}
+                // Those who wait were collected above.
+                _ => {}
             }
         }
         aftermath.toward = state.note_address().filter(|_| self.asks_interface);
