@@ -3,7 +3,7 @@
 //! Send buffers: as many as tasks send at once in the whole process. One for each socket would be 64 KiB
 //! for a link that has sent one long packet, and is idle since.
 
-use parking_lot::Mutex;
+use super::sync::Mutex;
 
 /// More are not kept.
 const MOST: usize = 8;

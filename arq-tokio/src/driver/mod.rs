@@ -10,12 +10,15 @@
 //! of work for each connection, so a busy one does not starve the others.
 
 mod buffers;
+#[cfg(test)]
+mod census;
 mod connection;
 mod endpoint;
 mod lanes;
 mod offload;
 mod shared;
 mod sorted;
+mod sync;
 mod timer;
 mod turns;
 mod warning;

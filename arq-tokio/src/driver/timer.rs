@@ -13,10 +13,9 @@ use std::{
 };
 
 use arq_proto::ConnectionHandle;
-use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::now;
+use super::{now, sync::Mutex};
 
 /// How late a deadline may fire, for `Config::timer_granularity`.
 pub const TIMER_GRANULARITY: Duration =

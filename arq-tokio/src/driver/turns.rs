@@ -10,9 +10,7 @@ use std::{
     },
 };
 
-use parking_lot::Mutex;
-
-use super::connection::Inner;
+use super::{connection::Inner, sync::Mutex};
 
 /// Connections that have more to send, in the order of their turns.
 #[derive(Default)]

@@ -25,10 +25,14 @@ use arq_proto::{
     Violation,
 };
 use bytes::Bytes;
-use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 
-use super::{lanes::LaneWaiters, now, offload, shared::Shared};
+use super::{
+    lanes::LaneWaiters,
+    now, offload,
+    shared::Shared,
+    sync::{Mutex, MutexGuard},
+};
 use outbox::Outbox;
 
 pub use handle::{ConnectError, Connection, SendError};

@@ -6,11 +6,10 @@
 use std::{io, net::IpAddr, sync::Arc, time::Instant};
 
 use arq_proto::{Refusal, Transmit};
-use parking_lot::MutexGuard;
 
 use super::{Inner, Phase, State};
 use crate::{
-    driver::{buffers, now, offload, shared::Shared},
+    driver::{buffers, now, offload, shared::Shared, sync::MutexGuard},
     socket::{is_too_long, Segments},
 };
 
