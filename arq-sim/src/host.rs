@@ -267,7 +267,7 @@ fn transmit(
     outgoing: &mut Vec<Outgoing>,
     mut loses_batch: impl FnMut() -> bool,
 ) -> Result<usize, String> {
-    let mut count = 0;
+    let (mut count, mut more) = (0, true);
     let mut buf = Vec::new();
     loop {
         buf.clear();
@@ -275,6 +275,9 @@ fn transmit(
         let Some(transmit) = conn.connection.poll_transmit(clock.now(), &mut buf, segments) else {
             return Ok(count);
         };
+        if !std::mem::replace(&mut more, transmit.more) {
+            return Err(format!("{transmit:?} after there was no more"));
+        }
         before.check_after(conn)?;
         invariant::check_transmit(&transmit, buf.len(), segments)?;
         let vanishes = buf.len() > transmit.segment_size && loses_batch();
