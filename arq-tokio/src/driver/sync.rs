@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! The driver's locks: of `parking_lot`, counted in the unit tests.
+//! The driver's locks and atomics: of `parking_lot` and the standard library, counted in the unit tests.
 
 use parking_lot as imp;
+pub(super) use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+pub(super) use imp::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
 /// As `parking_lot`'s.
 #[derive(Debug, Default)]
 pub(super) struct Mutex<T>(imp::Mutex<T>);
 
-/// As `parking_lot`'s.
-pub(super) type MutexGuard<'a, T> = imp::MutexGuard<'a, T>;
-
 impl<T> Mutex<T> {
-    pub(super) const fn new(value: T) -> Self {
+    pub(super) fn new(value: T) -> Self {
         Self(imp::Mutex::new(value))
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, T> {
-        count();
+        #[cfg(test)]
+        counted::count();
         self.0.lock()
     }
 }
@@ -27,41 +28,37 @@ impl<T> Mutex<T> {
 pub(super) struct RwLock<T>(imp::RwLock<T>);
 
 impl<T> RwLock<T> {
-    pub(super) const fn new(value: T) -> Self {
+    pub(super) fn new(value: T) -> Self {
         Self(imp::RwLock::new(value))
     }
 
-    pub(super) fn read(&self) -> imp::RwLockReadGuard<'_, T> {
-        count();
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, T> {
+        #[cfg(test)]
+        counted::count();
         self.0.read()
     }
 
-    pub(super) fn write(&self) -> imp::RwLockWriteGuard<'_, T> {
-        count();
+    pub(super) fn write(&self) -> RwLockWriteGuard<'_, T> {
+        #[cfg(test)]
+        counted::count();
         self.0.write()
     }
 }
 
-#[cfg(not(test))]
-fn count() {}
-
 #[cfg(test)]
-pub(super) use counted::{count, locks};
-
-#[cfg(test)]
-mod counted {
+pub(super) mod counted {
     use std::cell::Cell;
 
     thread_local! {
         static LOCKS: Cell<u64> = const { Cell::new(0) };
     }
 
-    pub(in super::super) fn count() {
+    pub(super) fn count() {
         LOCKS.set(LOCKS.get() + 1);
     }
 
     /// Locks that this thread has taken.
-    pub(in super::super) fn locks() -> u64 {
+    pub(in crate::driver) fn locks() -> u64 {
         LOCKS.get()
     }
 }

@@ -260,7 +260,7 @@ impl Inner {
         let now = now();
         let taken = state.core.send_part(now, lane, message, more);
         let taken = taken.map_err(|error| state.send_error(error));
-        if taken.is_ok() && state.outbox.take_on() {
+        if taken.is_ok() && self.role.take_on() {
             // Who sends settles afterwards: the message does not wait for that.
             self.send_up_to(CALLER_BATCHES, state, now);
             return taken;
