@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! The driver's locks and atomics: of `parking_lot` and the standard library, counted in the unit tests.
+//! The driver's locks and atomics: of `parking_lot` and the standard library, counted in the unit tests; of `shuttle` where
+//! that explores how tasks interleave (see `model`).
 
+#[cfg(not(all(test, shuttle)))]
 use parking_lot as imp;
+#[cfg(not(all(test, shuttle)))]
 pub(super) use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+#[cfg(all(test, shuttle))]
+use modelled as imp;
+#[cfg(all(test, shuttle))]
+pub(super) use shuttle::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 pub(super) use imp::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
@@ -17,7 +25,7 @@ impl<T> Mutex<T> {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, T> {
-        #[cfg(test)]
+        #[cfg(all(test, not(shuttle)))]
         counted::count();
         self.0.lock()
     }
@@ -33,19 +41,19 @@ impl<T> RwLock<T> {
     }
 
     pub(super) fn read(&self) -> RwLockReadGuard<'_, T> {
-        #[cfg(test)]
+        #[cfg(all(test, not(shuttle)))]
         counted::count();
         self.0.read()
     }
 
     pub(super) fn write(&self) -> RwLockWriteGuard<'_, T> {
-        #[cfg(test)]
+        #[cfg(all(test, not(shuttle)))]
         counted::count();
         self.0.write()
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 pub(super) mod counted {
     use std::cell::Cell;
 
@@ -60,5 +68,42 @@ pub(super) mod counted {
     /// Locks that this thread has taken.
     pub(in crate::driver) fn locks() -> u64 {
         LOCKS.get()
+    }
+}
+
+/// Shuttle's locks, which are never poisoned here: the run ends where one panics.
+#[cfg(all(test, shuttle))]
+mod modelled {
+    use shuttle::sync;
+    pub(in crate::driver) use sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+
+    #[derive(Debug, Default)]
+    pub(super) struct Mutex<T>(sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(super) fn new(value: T) -> Self {
+            Self(sync::Mutex::new(value))
+        }
+
+        pub(super) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap()
+        }
+    }
+
+    #[derive(Debug)]
+    pub(super) struct RwLock<T>(sync::RwLock<T>);
+
+    impl<T> RwLock<T> {
+        pub(super) fn new(value: T) -> Self {
+            Self(sync::RwLock::new(value))
+        }
+
+        pub(super) fn read(&self) -> RwLockReadGuard<'_, T> {
+            self.0.read().unwrap()
+        }
+
+        pub(super) fn write(&self) -> RwLockWriteGuard<'_, T> {
+            self.0.write().unwrap()
+        }
     }
 }
