@@ -15,9 +15,8 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use crate::wire::{params::MAX_APP_PARAMS_BYTES, MIN_CHUNK_BYTES};
+pub use crate::wire::{MIN_MTU, MIN_WINDOW_BYTES};
 
-/// The smallest datagram that the link works with: the smallest chunk and every header.
-pub const MIN_MTU: u16 = 576;
 /// The largest UDP payload over IPv4.
 pub const MAX_MTU: u16 = 65_507;
 /// The largest within a machine over IPv6, whose header is 20 bytes longer: a loopback device's packets
@@ -28,10 +27,6 @@ pub const ETHERNET_MTU: u16 = 1_472;
 /// See [`ETHERNET_MTU`].
 pub const ETHERNET_MTU_IPV6: u16 = ETHERNET_MTU - 20;
 
-/// The smallest receive credit: three quarters of it cover the longest message with its overhead, so that no message
-/// waits for credit that is not announced (ARQ-FLW-4).
-pub const MIN_WINDOW_BYTES: u64 = 128 << 10;
-
 /// The range of [`ConfigBuilder::max_rate_bps`]: a thousand bytes a second keep a session alive, and
 /// nothing is faster than a terabit.
 pub const MIN_RATE_BPS: u64 = 8_000;
@@ -40,6 +35,7 @@ pub const MAX_RATE_BPS: u64 = 1_000_000_000_000;
 
 /// Which controller limits the bytes in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CongestionConfig {
     /// A window that never moves: for private links of known capacity.
     Constant {
@@ -56,6 +52,7 @@ pub enum CongestionConfig {
 
 /// Repair symbols sent with a message before anything is known to be lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FecConfig {
     /// None: repair begins when a loss is known, or an answer lost.
     Off,
@@ -175,35 +172,35 @@ impl ConfigBuilder {
     /// Checks every value.
     ///
     /// # Errors
-    /// Names the knob and its range.
+    /// Names the field and its range.
     pub fn build(self) -> Result<Config, ConfigError> {
         let gib = 1_u64 << 30;
         if let Some(mtu) = self.mtu {
             in_range("mtu", mtu, MIN_MTU.into(), MAX_MTU.into())?;
         }
         if let Some(chunk) = self.chunk_bytes {
-            in_range("chunk", chunk, MIN_CHUNK_BYTES.into(), MAX_MTU.into())?;
+            in_range("chunk_bytes", chunk, MIN_CHUNK_BYTES.into(), MAX_MTU.into())?;
         }
         if let FecConfig::Percent(percent) = self.fec {
             in_range("fec", percent, 1, 100)?;
         }
         if let CongestionConfig::Constant { window_bytes } = self.congestion {
-            in_range("cc_window", window_bytes, u64::from(MIN_MTU), gib)?;
+            in_range("window_bytes", window_bytes, u64::from(MIN_MTU), gib)?;
         }
         if let Some(rate) = self.max_rate_bps {
-            in_range("max_rate", rate, MIN_RATE_BPS, MAX_RATE_BPS)?;
+            in_range("max_rate_bps", rate, MIN_RATE_BPS, MAX_RATE_BPS)?;
         }
         if let Some(window) = self.window_packets {
-            in_range("window", window, 1, 1 << 20)?;
+            in_range("window_packets", window, 1, 1 << 20)?;
         }
-        in_range("lane_window", self.lane_window_bytes, MIN_WINDOW_BYTES, gib)?;
-        in_range("rx_window", self.connection_window_bytes, MIN_WINDOW_BYTES, gib)?;
+        in_range("lane_window_bytes", self.lane_window_bytes, MIN_WINDOW_BYTES, gib)?;
+        in_range("connection_window_bytes", self.connection_window_bytes, MIN_WINDOW_BYTES, gib)?;
         if let Some(bytes) = self.queue_bytes {
             in_range("queue_bytes", bytes, 1, gib)?;
         }
         let day = Duration::from_secs(86_400);
         let ms = Duration::from_millis(1);
-        for (name, value, min, max) in [
+        for (field, value, min, max) in [
             ("queue_age", self.queue_age, ms, day),
             ("deadline", self.deadline.unwrap_or(ms), ms, Duration::from_secs(3_600)),
             ("keep_alive", self.keep_alive, 10 * ms, day),
@@ -214,7 +211,7 @@ impl ConfigBuilder {
             ("timer_granularity", self.timer_granularity, Duration::from_micros(1), 100 * ms),
         ] {
             if value < min || value > max {
-                return Err(ConfigError::Duration { name, value, min, max });
+                return Err(ConfigError::Duration { field, value, min, max });
             }
         }
         if self.idle_timeout < 2 * self.keep_alive {
@@ -229,14 +226,14 @@ impl ConfigBuilder {
 }
 
 fn in_range(
-    name: &'static str,
+    field: &'static str,
     value: impl Into<u64>,
     min: u64,
     max: u64,
 ) -> Result<(), ConfigError> {
     let value = value.into();
     if value < min || value > max {
-        return Err(ConfigError::Range { name, value, min, max });
+        return Err(ConfigError::Range { field, value, min, max });
     }
     Ok(())
 }
@@ -261,14 +258,15 @@ impl Deref for Config {
     }
 }
 
-/// A knob is outside its range.
+/// A field of the configuration is outside its range.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// A number.
-    #[error("{name}={value} is outside {min}..={max}")]
+    #[error("{field}={value} is outside {min}..={max}")]
     Range {
-        /// The knob.
-        name: &'static str,
+        /// The field.
+        field: &'static str,
         /// Its value.
         value: u64,
         /// The least value.
@@ -277,10 +275,10 @@ pub enum ConfigError {
         max: u64,
     },
     /// A time.
-    #[error("{name}={value:?} is outside {min:?}..={max:?}")]
+    #[error("{field}={value:?} is outside {min:?}..={max:?}")]
     Duration {
-        /// The knob.
-        name: &'static str,
+        /// The field.
+        field: &'static str,
         /// Its value.
         value: Duration,
         /// The least value.
@@ -288,14 +286,26 @@ pub enum ConfigError {
         /// The largest value.
         max: Duration,
     },
-    /// Two knobs contradict each other.
+    /// Two fields contradict each other.
     #[error("{larger} must be at least twice {smaller}")]
     Twice {
-        /// The knob that is too large.
+        /// The field that is too large.
         smaller: &'static str,
-        /// The knob that is too small.
+        /// The field that is too small.
         larger: &'static str,
     },
+}
+
+impl ConfigError {
+    /// The fields of [`ConfigBuilder`] that are to blame, for who has other names for them. The window of
+    /// [`CongestionConfig::Constant`] is `window_bytes`.
+    #[must_use]
+    pub fn fields(&self) -> Vec<&'static str> {
+        match self {
+            Self::Range { field, .. } | Self::Duration { field, .. } => vec![field],
+            Self::Twice { smaller, larger } => vec![larger, smaller],
+        }
+    }
 }
 
 #[cfg(test)]
@@ -314,6 +324,7 @@ mod tests {
         let error =
             ConfigBuilder { fec: FecConfig::Percent(0), ..Config::builder() }.build().unwrap_err();
         assert_eq!(error.to_string(), "fec=0 is outside 1..=100");
+        assert_eq!(error.fields(), ["fec"]);
         let every = |seconds| {
             let keep_alive = Duration::from_secs(seconds);
             ConfigBuilder { keep_alive, ..Config::builder() }.build()

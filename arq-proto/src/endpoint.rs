@@ -41,6 +41,7 @@ const RESETS_PER_SECOND: u32 = DEFAULT_MAX_CONNECTIONS as u32;
 
 /// How an endpoint behaves.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct EndpointConfig {
     /// The configuration of accepted connections; `None` accepts none.
     pub accept: Option<Config>,
@@ -48,9 +49,24 @@ pub struct EndpointConfig {
     pub max_connections: usize,
 }
 
+impl EndpointConfig {
+    /// Accepts connections with this configuration, or none.
+    #[must_use]
+    pub fn new(accept: impl Into<Option<Config>>) -> Self {
+        Self { accept: accept.into(), max_connections: DEFAULT_MAX_CONNECTIONS }
+    }
+
+    /// Sets [`Self::max_connections`].
+    #[must_use]
+    pub fn with_max_connections(self, max_connections: usize) -> Self {
+        Self { max_connections, ..self }
+    }
+}
+
 impl Default for EndpointConfig {
+    /// Accepts none, and has 4,096 connections at most.
     fn default() -> Self {
-        Self { accept: None, max_connections: DEFAULT_MAX_CONNECTIONS }
+        Self::new(None)
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use thiserror::Error;
 
 use crate::wire::DecodeError;
@@ -112,11 +113,12 @@ pub enum Violation {
 }
 
 /// Why a message was not accepted by [`Connection::send`](crate::Connection::send).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum SendError {
-    /// The lane is full; [`Event::Writable`](crate::Event::Writable) follows.
+    /// The lane is full; here is the message. [`Event::Writable`](crate::Event::Writable) follows.
     #[error("the lane is full")]
-    Blocked,
+    Blocked(Bytes),
     /// Longer than a message may be.
     #[error("message of {len} bytes, at most {max} are possible")]
     TooLarge {

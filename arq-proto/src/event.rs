@@ -7,6 +7,7 @@ use crate::{units::LaneId, ConnectionError};
 /// Something the application may want to act on. Polled with
 /// [`Connection::poll_event`](crate::Connection::poll_event).
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// The handshake is done: messages can be sent.
     Connected,

@@ -8,6 +8,7 @@ use crate::units::{LaneId, Probability};
 
 /// A snapshot of one connection. Counters only grow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Smoothed round-trip time (RFC 9002 §5.3); zero before the first sample.
     pub srtt: Duration,
@@ -105,6 +106,7 @@ pub struct Stats {
 
 /// Messages of one lane.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LaneStats {
     /// Accepted from the application.
     pub messages_sent: u64,
@@ -114,6 +116,7 @@ pub struct LaneStats {
 
 /// What an endpoint did with datagrams that belong to no connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EndpointStats {
     /// HELLOs answered.
     pub challenges_sent: u64,

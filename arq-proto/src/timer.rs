@@ -9,6 +9,7 @@ use std::time::Instant;
 
 /// Why a connection wants to be woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum TimerKind {
     /// Repeat a handshake packet, or give the handshake up.
     Handshake,

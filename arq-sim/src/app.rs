@@ -369,7 +369,7 @@ impl App {
                 sender.pending = None;
                 Ok(())
             }
-            Err(SendError::Blocked) => {
+            Err(SendError::Blocked(_)) => {
                 self.blocked.insert(lane);
                 Err(())
             }

@@ -251,6 +251,7 @@ fn take_events(conn: &mut Conn, clock: &Clock) -> Result<usize, String> {
             Event::Writable(lane) => conn.app.on_writable(lane),
             Event::BatchesLost => conn.batches_lost_at = Some(clock.offset()),
             Event::Closed(error) => conn.closed = Some((clock.offset(), error)),
+            other => return Err(format!("{other:?} is news")),
         }
         if count > MAX_ROUNDS {
             return Err("events never end".into());
@@ -266,7 +267,7 @@ fn transmit(
     outgoing: &mut Vec<Outgoing>,
     mut loses_batch: impl FnMut() -> bool,
 ) -> Result<usize, String> {
-    let mut count = 0;
+    let (mut count, mut more) = (0, true);
     let mut buf = Vec::new();
     loop {
         buf.clear();
@@ -274,6 +275,9 @@ fn transmit(
         let Some(transmit) = conn.connection.poll_transmit(clock.now(), &mut buf, segments) else {
             return Ok(count);
         };
+        if !std::mem::replace(&mut more, transmit.more) {
+            return Err(format!("{transmit:?} after there was no more"));
+        }
         before.check_after(conn)?;
         invariant::check_transmit(&transmit, buf.len(), segments)?;
         let vanishes = buf.len() > transmit.segment_size && loses_batch();

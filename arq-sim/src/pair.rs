@@ -92,7 +92,7 @@ impl Pair {
         };
         let client = world.add_host(host("client", Self::CLIENT));
         let server = world.add_host(HostConfig {
-            endpoint: EndpointConfig { accept: Some(config.clone()), ..EndpointConfig::default() },
+            endpoint: EndpointConfig::new(config.clone()),
             on_accept: scenario.server.clone(),
             ..host("server", Self::SERVER)
         });

@@ -70,7 +70,7 @@ impl Shared {
         let client = self.world.add_host(HostConfig { timer_lateness, ..client });
         let server = self.world.add_host(HostConfig {
             timer_lateness,
-            endpoint: EndpointConfig { accept: Some(config.clone()), ..EndpointConfig::default() },
+            endpoint: EndpointConfig::new(config.clone()),
             ..HostConfig::new("server", address(2))
         });
         match self.members.first() {

@@ -109,7 +109,7 @@ fn config() -> Config {
 }
 
 fn endpoint(socket: impl DatagramSocket, accept: Option<Config>) -> Endpoint {
-    let config = EndpointConfig { accept, ..Default::default() };
+    let config = EndpointConfig::new(accept);
     Endpoint::over(Box::new(socket), config, &Handle::current()).unwrap()
 }
 

@@ -28,7 +28,7 @@ async fn pair() -> (Connection, Connection) {
     let config = config.build().unwrap();
     let endpoint = |address: ([u8; 4], u16), accept: Option<Config>| {
         let socket = network.bind(SocketAddr::from(address)).unwrap();
-        let config = EndpointConfig { accept, ..EndpointConfig::default() };
+        let config = EndpointConfig::new(accept);
         Endpoint::over(Box::new(socket), config, &Handle::current()).unwrap()
     };
     let server = endpoint(SERVER, Some(config.clone()));

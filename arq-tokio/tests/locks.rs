@@ -76,7 +76,7 @@ impl DatagramSocket for Asking {
 }
 
 fn endpoint(socket: impl DatagramSocket, accept: Option<Config>) -> Endpoint {
-    let config = EndpointConfig { accept, ..EndpointConfig::default() };
+    let config = EndpointConfig::new(accept);
     Endpoint::over(Box::new(socket), config, &Handle::current()).unwrap()
 }
 

@@ -23,7 +23,7 @@ fn lane() -> LaneId {
 }
 
 fn bind(address: &str, accept: bool, options: &SocketOptions) -> io::Result<Endpoint> {
-    let config = EndpointConfig { accept: accept.then(Config::default), ..Default::default() };
+    let config = EndpointConfig::new(accept.then(Config::default));
     Endpoint::bind(address.parse().unwrap(), options, config, &Handle::current())
 }
 
@@ -89,7 +89,8 @@ async fn an_unspecified_address_answers_from_the_one_that_was_asked() {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unspecified_address_with_a_type_of_service_answers_from_the_one_that_was_asked() {
-    let options = SocketOptions { dscp: Some(0x88), ..Default::default() };
+    let mut options = SocketOptions::default();
+    options.dscp = Some(0x88);
     for (any, asked) in [("0.0.0.0:0", "127.0.0.2"), ("[::]:0", "::ffff:127.0.0.2")] {
         let server = bind(any, true, &options).unwrap();
         let to = SocketAddr::new(asked.parse().unwrap(), server.local_addr().port());
@@ -99,7 +100,8 @@ async fn an_unspecified_address_with_a_type_of_service_answers_from_the_one_that
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn datagrams_with_a_type_of_service() {
-    let options = SocketOptions { dscp: Some(0x88), ..Default::default() };
+    let mut options = SocketOptions::default();
+    options.dscp = Some(0x88);
     let server = bind("127.0.0.1:0", true, &options).unwrap();
     let to = server.local_addr();
     let client = bind("127.0.0.1:0", false, &options).unwrap();

@@ -189,7 +189,7 @@ fn bind_first(
     let runtime = driver_runtime().map_err(|error| error.to_string())?;
     let mut errors = Vec::new();
     for address in addresses {
-        let accept = EndpointConfig { accept: Some(protocol.clone()), ..Default::default() };
+        let accept = EndpointConfig::new(protocol.clone());
         match arq_tokio::Endpoint::bind(*address, &config.socket, accept, &runtime) {
             Ok(socket) => return Ok(socket),
             Err(error) => errors.push(format!("{address}: {error}")),
@@ -310,10 +310,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_silent_address_is_not_waited_for_before_the_next_is_tried() {
         let config = Arc::new(LinkConfig::default());
-        let accept = EndpointConfig {
-            accept: Some(protocol_config(&config).unwrap()),
-            ..EndpointConfig::default()
-        };
+        let accept = EndpointConfig::new(protocol_config(&config).unwrap());
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let runtime = driver_runtime().unwrap();
         let listener = arq_tokio::Endpoint::bind(any, &config.socket, accept, &runtime).unwrap();

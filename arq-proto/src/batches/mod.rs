@@ -133,6 +133,11 @@ impl Batches {
         }
     }
 
+    /// Whether packets leave one by one that belong together.
+    pub(crate) fn is_in_run(&self) -> bool {
+        self.run.is_some()
+    }
+
     /// What was planned last was sent: the first packet has `bytes`; `None` if there was nothing to send.
     pub(crate) fn on_sent(&mut self, bytes: Option<usize>) {
         let Some(bytes) = bytes else {

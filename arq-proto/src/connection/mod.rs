@@ -174,7 +174,7 @@ impl Connection {
     /// Accepts a message into a lane, to be sent as soon as priority, credit and congestion allow.
     ///
     /// # Errors
-    /// [`SendError::Blocked`] when the lane is full: [`Event::Writable`] follows. The other errors
+    /// [`SendError::Blocked`] with the message when the lane is full: [`Event::Writable`] follows. The other errors
     /// are final for this message.
     pub fn send(&mut self, now: Instant, lane: LaneId, message: Bytes) -> Result<(), SendError> {
         self.send_part(now, lane, message, false)
@@ -205,7 +205,7 @@ impl Connection {
         }
         if !self.outgoing.lanes[lane].has_room(now, || self.outlet(now)) {
             self.outgoing.lanes[lane].refuse(now);
-            return Err(SendError::Blocked);
+            return Err(SendError::Blocked(message));
         }
         self.outgoing.push(now, lane, message, more);
         self.counters.lanes[lane.index()].messages_sent += 1;

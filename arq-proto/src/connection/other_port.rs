@@ -25,6 +25,13 @@ pub(super) struct OtherPort {
     due: bool,
 }
 
+impl OtherPort {
+    /// Whether a question is to be sent.
+    pub(super) fn is_due(&self) -> bool {
+        self.due
+    }
+}
+
 impl Connection {
     /// A probe time-out has passed.
     pub(super) fn consider_other_port(&mut self, now: Instant) {

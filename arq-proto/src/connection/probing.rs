@@ -63,6 +63,28 @@ impl Connection {
         self.outgoing.has_long_messages && is_known && takes <= MOST_FOR_A_PACKET
     }
 
+    /// Whether a probe may leave, if the search has one: what the state of the connection says.
+    fn admits_mtu_probe(&self) -> bool {
+        // A client that still sends its cookie has not been heard; while nobody answers, all that is
+        // lost would be taken for too long.
+        let lost = self.path.recovery.time_outs() > 0 || !self.path.recovery.is_on_path();
+        if self.cookie().is_some() || lost {
+            return false;
+        }
+        // The handshake had packets as long as a probe: where its round trip was long, a probe may take the line for a
+        // second.
+        if self.path.recovery.rtt.min() > MOST_FOR_A_PROBE && !self.outgoing.has_long_messages {
+            return false;
+        }
+        self.path.mtu.looks_for_more().is_none_or(|ceiling| self.wants_more(ceiling))
+    }
+
+    /// Whether a probe may be to be sent now.
+    pub(super) fn may_probe_mtu(&self, now: Instant) -> bool {
+        let busy = self.path.recovery.in_flight_bytes() > 0;
+        self.admits_mtu_probe() && self.path.mtu.may_ask(now, busy)
+    }
+
     /// A padded packet without data that asks whether its size passes (RFC 8899 §4.1). Not in flight:
     /// its loss is no congestion, and says nothing about what the path loses.
     pub(super) fn transmit_mtu_probe(
@@ -70,18 +92,7 @@ impl Connection {
         now: Instant,
         out: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        // A client that still sends its cookie has not been heard; while nobody answers, all that is
-        // lost would be taken for too long.
-        let lost = self.path.recovery.time_outs() > 0 || !self.path.recovery.is_on_path();
-        if self.cookie().is_some() || lost {
-            return None;
-        }
-        // The handshake had packets as long as a probe: where its round trip was long, a probe may take the line for a
-        // second.
-        if self.path.recovery.rtt.min() > MOST_FOR_A_PROBE && !self.outgoing.has_long_messages {
-            return None;
-        }
-        if self.path.mtu.looks_for_more().is_some_and(|ceiling| !self.wants_more(ceiling)) {
+        if !self.admits_mtu_probe() {
             return None;
         }
         let busy = self.path.recovery.in_flight_bytes() > 0;

@@ -28,6 +28,7 @@ use crate::{
 
 /// A datagram as it arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Datagram<'a> {
     /// The sender.
     pub from: SocketAddr,
@@ -36,6 +37,14 @@ pub struct Datagram<'a> {
     pub to: Option<IpAddr>,
     /// What it says.
     pub bytes: &'a [u8],
+}
+
+impl<'a> Datagram<'a> {
+    /// What came from `from`, to the local address `to` if that is known.
+    #[must_use]
+    pub fn new(from: SocketAddr, to: Option<IpAddr>, bytes: &'a [u8]) -> Self {
+        Self { from, to, bytes }
+    }
 }
 
 /// What the frames of a packet were.

@@ -32,6 +32,7 @@ use crate::{
 
 /// Datagrams ready to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Transmit {
     /// Where to.
     pub destination: SocketAddr,
@@ -42,6 +43,14 @@ pub struct Transmit {
     /// It is to leave from a local port that was not used before, where there can be one. If something authentic comes
     /// back there, that is the port from then on.
     pub from_other_port: bool,
+    /// There may be more to send right now. If not, [`Connection::poll_transmit`] has nothing until something else happens.
+    pub more: bool,
+}
+
+impl Transmit {
+    pub(super) fn new(destination: SocketAddr, size: usize, segment_size: usize) -> Self {
+        Self { destination, size, segment_size, from_other_port: false, more: true }
+    }
 }
 
 /// Bytes of a packet with one chunk beside the chunk's data, at most.
@@ -161,7 +170,8 @@ impl Draft {
 
 impl Connection {
     /// Appends up to `max_segments` datagrams of equal size (the last may be shorter) for one
-    /// destination to `out`. `None`: nothing to send now.
+    /// destination to `out`. `None`: nothing to send now. To be asked again until then, or until there is no
+    /// [`more`](Transmit::more).
     pub fn poll_transmit(
         &mut self,
         now: Instant,
@@ -174,7 +184,7 @@ impl Connection {
             self.expire(now);
         }
         let start = out.len();
-        let transmit = match self.state {
+        let mut transmit = match self.state {
             State::Hello(_) => self.write_hello(now, out).then(|| self.single(start, out.len())),
             State::Open { .. } | State::Flushing { .. } => self
                 .transmit_path(now, out)
@@ -193,14 +203,34 @@ impl Connection {
             self.counters.bytes_sent += transmit.size as u64;
             self.path.count_allowance(transmit);
         }
+        if let Some(transmit) = &mut transmit {
+            transmit.more = self.may_have_more(now);
+        }
         self.rearm(now);
         transmit
+    }
+
+    /// Whether to ask again at once. `false` is sure, `true` may turn out to be nothing. Where more is on its way the
+    /// window and the pacer usually say no.
+    fn may_have_more(&mut self, now: Instant) -> bool {
+        if !matches!(self.state, State::Open { .. } | State::Flushing { .. }) {
+            return true;
+        }
+        let path = &self.path;
+        let asks = path.probe.is_some() || path.response.is_some() || path.small_packet_due;
+        let is_urgent = path.acks.is_due() || path.recovery.probe_due || self.has_control();
+        // A burst of single packets ends where there is nothing to send.
+        asks || is_urgent
+            || path.batches.is_in_run()
+            || self.other_port.is_due()
+            || self.may_probe_mtu(now)
+            || self.path.recovery.is_on_path() && self.may_send_chunks(now)
     }
 
     pub(super) fn single(&self, start: usize, end: usize) -> Transmit {
         let size = end - start;
         let destination = self.path.destination_of(size);
-        Transmit { destination, size, segment_size: size, from_other_port: false }
+        Transmit::new(destination, size, size)
     }
 
     /// One packet to where the peer seems to be now, as long as may be sent there. A longer one may be too long
@@ -212,7 +242,7 @@ impl Connection {
         let size = self.write_packet(now, out, length, true, Burst::Single)?;
         self.announce_writable(now);
         self.finish_if_flushed(now);
-        Some(Transmit { destination, size, segment_size: size, from_other_port: false })
+        Some(Transmit::new(destination, size, size))
     }
 
     fn transmit_data(
@@ -253,7 +283,7 @@ impl Connection {
         self.announce_writable(now);
         self.finish_if_flushed(now);
         let size = out.len() - start;
-        Some(Transmit { destination: self.path.remote, size, segment_size, from_other_port: false })
+        Some(Transmit::new(self.path.remote, size, segment_size))
     }
 
     /// How long the next packet may be, and how many as long follow it, of `most` at once.

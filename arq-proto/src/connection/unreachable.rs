@@ -43,6 +43,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// A report that a datagram did not reach its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnreachableReport<'a> {
     /// What is said to be the matter.
     pub cause: Unreachable,
@@ -54,8 +55,22 @@ pub struct UnreachableReport<'a> {
     pub quote: &'a [u8],
 }
 
+impl<'a> UnreachableReport<'a> {
+    /// `reporter` says that the datagram to `destination` which begins with `quote` has not arrived, and why.
+    #[must_use]
+    pub fn new(
+        cause: Unreachable,
+        destination: SocketAddr,
+        reporter: IpAddr,
+        quote: &'a [u8],
+    ) -> Self {
+        Self { cause, destination, reporter, quote }
+    }
+}
+
 /// How the system refuses to send a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Refusal {
     /// It knows no way to the destination, or none is allowed: the next datagram would fare alike.
     NoWay,

@@ -316,7 +316,7 @@ impl Connection {
         // Its loss says nothing about the path in use, and it has a timer of its own.
         draft.in_flight = false;
         let size = self.finish_packet(now, out, draft);
-        Some(Transmit { destination, size, segment_size: size, from_other_port: false })
+        Some(Transmit::new(destination, size, size))
     }
 
     /// When the peer is asked whether it lives, and so told where we are.

@@ -259,6 +259,15 @@ impl PathMtu {
         }
     }
 
+    /// Whether [`Self::next_probe`] may have one. `false` is sure.
+    pub(crate) fn may_ask(&self, now: Instant, busy: bool) -> bool {
+        let is_over = match self.state {
+            State::SearchComplete { raise_at } => !busy || raise_at.is_none_or(|at| at > now),
+            State::Base { .. } | State::Searching(_) | State::Error { .. } => false,
+        };
+        self.probe.is_none() && self.hear_first.is_none() && !is_over
+    }
+
     /// The probe left, and is to be judged at `deadline`.
     pub(crate) fn on_probe_sent(&mut self, number: PacketNumber, size: u16, deadline: Instant) {
         self.counters.probes_sent += 1;

@@ -6,6 +6,7 @@ use thiserror::Error;
 
 /// Why bytes are not what they should be: the field, and what is wrong with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum DecodeError {
     /// The datagram ends before or inside the field.
     #[error("{0}: truncated")]

@@ -33,6 +33,13 @@ pub const MAX_REPAIR_SYMBOLS: usize = 128;
 /// The datagram size that every path must carry (RFC 8899 §5.1.2, `BASE_PLPMTU`).
 pub const BASE_MTU: u16 = 1_200;
 
+/// The smallest datagram that the link works with: the smallest chunk and every header.
+pub const MIN_MTU: u16 = 576;
+
+/// The smallest receive credit: three quarters of it cover the longest message with its overhead, so that no message
+/// waits for credit that is not announced (ARQ-FLW-4).
+pub const MIN_WINDOW_BYTES: u64 = 128 << 10;
+
 /// The least HELLO: as long as the longest CHALLENGE of this crate, which has a cookie of 34 bytes and parameters whose
 /// values are all at their longest.
 pub const LEAST_HELLO_BYTES: u16 = 168;

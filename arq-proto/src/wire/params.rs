@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::{
     cursor::{put_varint, varint_len, DecodeError, Reader},
-    BASE_MTU,
+    BASE_MTU, MIN_MTU, MIN_WINDOW_BYTES,
 };
 
 /// The longest opaque application parameter, in bytes.
@@ -94,7 +94,7 @@ impl Params {
                     // A peer that takes less than every path must carry cannot be served.
                     params.max_datagram_bytes = u16::try_from(bytes)
                         .ok()
-                        .filter(|&bytes| bytes >= crate::config::MIN_MTU)
+                        .filter(|&bytes| bytes >= MIN_MTU)
                         .ok_or(DecodeError::Invalid("params.max_datagram"))?;
                 }
                 LANE_WINDOW => {
@@ -123,7 +123,7 @@ impl Params {
             }
         }
         let smallest = params.lane_window_bytes.min(params.connection_window_bytes);
-        if smallest < crate::config::MIN_WINDOW_BYTES {
+        if smallest < MIN_WINDOW_BYTES {
             return Err(DecodeError::Invalid("params.window"));
         }
         Ok(params)

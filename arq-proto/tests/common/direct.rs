@@ -40,7 +40,7 @@ impl Link {
         };
         let config = config.build().expect("the configuration is valid");
         let addresses: [SocketAddr; 2] = [([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 2).into()];
-        let accept = EndpointConfig { accept: Some(config.clone()), ..EndpointConfig::default() };
+        let accept = EndpointConfig::new(config.clone());
         let mut server = Endpoint::new(accept, [1; 32], now);
         let mut endpoint = Endpoint::new(EndpointConfig::default(), [2; 32], now);
         let (_, mut client) = endpoint.connect(now, addresses[1], config);

@@ -120,7 +120,7 @@ fn upload_beside_download(client: ConfigBuilder, up: Path, down: Path) -> f64 {
     let mut world = World::new(SEED);
     let near = world.add_host(host("client", "10.0.0.1:1"));
     let far = world.add_host(HostConfig {
-        endpoint: EndpointConfig { accept, ..EndpointConfig::default() },
+        endpoint: EndpointConfig::new(accept),
         on_accept: bulk(),
         ..host("server", "10.0.0.2:7447")
     });

@@ -29,7 +29,7 @@ use crate::{
 };
 
 fn listening() -> EndpointConfig {
-    EndpointConfig { accept: Some(Config::default()), ..EndpointConfig::default() }
+    EndpointConfig::new(Config::default())
 }
 
 /// Datagrams of a host, as somebody on the path records them.
@@ -233,8 +233,7 @@ fn no_hello_has_an_answer_that_is_longer() {
     };
     let accept = Some(accept.build().unwrap());
     let now = Clock::new().now();
-    let mut server =
-        Endpoint::new(EndpointConfig { accept, ..EndpointConfig::default() }, [1; 32], now);
+    let mut server = Endpoint::new(EndpointConfig::new(accept), [1; 32], now);
     let whole = hello(&mut Rng::with_seed(6));
     let mut reply = Vec::new();
     for len in 0..1_196 {

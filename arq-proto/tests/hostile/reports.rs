@@ -76,7 +76,7 @@ trait Side {
 }
 
 fn port_closed(destination: SocketAddr, reporter: IpAddr, quote: &[u8]) -> UnreachableReport<'_> {
-    UnreachableReport { cause: Unreachable::Port, destination, reporter, quote }
+    UnreachableReport::new(Unreachable::Port, destination, reporter, quote)
 }
 
 impl Side for Victim {
@@ -164,7 +164,7 @@ fn a_report_that_quotes_the_hello_ends_an_attempt_at_once() {
         let mut client = Client::waiting();
         let quote = hello(client.id);
         let reporter = stranger(9).ip();
-        client.report(&UnreachableReport { cause, destination: server(), reporter, quote: &quote });
+        client.report(&UnreachableReport::new(cause, server(), reporter, &quote));
         assert_eq!(client.error(), Some(&ConnectionError::Unreachable(cause)));
     }
 }
@@ -258,7 +258,7 @@ fn a_process_of_the_same_machine_is_noticed_without_traffic() {
     let at = victim.next_packet(0);
     let packet = data_packet(at, 0, true, &[1]);
     victim.with_connection(|now, connection| {
-        let datagram = Datagram { from: peer, to: Some(own), bytes: &packet };
+        let datagram = Datagram::new(peer, Some(own), &packet);
         connection.handle_datagrams(now, [datagram]);
     });
     victim.answer();
@@ -327,7 +327,7 @@ fn reports_that_prove_nothing_make_nobody_ask() {
     for cause in CAUSES {
         // Who else has no port there to speak of; and networks heal.
         let reporter = if cause == Unreachable::Port { stranger(9).ip() } else { peer.ip() };
-        let report = UnreachableReport { cause, destination: peer, reporter, quote: &true_one };
+        let report = UnreachableReport::new(cause, peer, reporter, &true_one);
         (0..1_000).for_each(|_| side.report(&report));
     }
     side.report(&port_closed(stranger(9), peer.ip(), &true_one));

@@ -52,7 +52,7 @@ fn exchanges_the_parameters_of_the_applications() {
     let client = world.add_host(HostConfig::new("client", ([10, 0, 0, 1], 1).into()));
     let accept = Some(config(b"server").build().unwrap());
     let server = world.add_host(HostConfig {
-        endpoint: EndpointConfig { accept, ..EndpointConfig::default() },
+        endpoint: EndpointConfig::new(accept),
         ..HostConfig::new("server", ([10, 0, 0, 2], 2).into())
     });
     world.lay_wire(client, server, lossy(0.25));
@@ -126,7 +126,7 @@ fn crowd(
 fn many_clients_share_one_endpoint() {
     let mut world = World::new(4);
     let server = HostConfig {
-        endpoint: EndpointConfig { accept: Some(Config::default()), ..EndpointConfig::default() },
+        endpoint: EndpointConfig::new(Config::default()),
         ..HostConfig::new("server", ([10, 0, 0, 2], 2).into())
     };
     let (server, _) = crowd(&mut world, 100, server, &lossy(0.10));
@@ -143,7 +143,7 @@ fn many_clients_share_one_endpoint() {
 fn is_refused_when_the_endpoint_is_full() {
     let mut world = World::new(5);
     let server = HostConfig {
-        endpoint: EndpointConfig { accept: Some(Config::default()), max_connections: 3 },
+        endpoint: EndpointConfig::new(Config::default()).with_max_connections(3),
         ..HostConfig::new("server", ([10, 0, 0, 2], 2).into())
     };
     let (_, conns) = crowd(&mut world, 5, server, &WireConfig::with_delay(10 * MS));
@@ -157,7 +157,7 @@ fn is_refused_when_the_endpoint_is_full() {
 fn is_refused_while_it_delivers_the_last_that_it_has_to_say() {
     let mut world = World::new(6);
     let server = HostConfig {
-        endpoint: EndpointConfig { accept: Some(Config::default()), max_connections: 0 },
+        endpoint: EndpointConfig::new(Config::default()).with_max_connections(0),
         ..HostConfig::new("server", ([10, 0, 0, 2], 2).into())
     };
     let (_, conns) = crowd(&mut world, 1, server, &WireConfig::with_delay(10 * MS));
@@ -176,10 +176,7 @@ fn both_ends_may_connect_to_each_other_at_once() {
     for seed in seeds(20) {
         let mut world = World::new(seed);
         let host = |name, n| HostConfig {
-            endpoint: EndpointConfig {
-                accept: Some(Config::default()),
-                ..EndpointConfig::default()
-            },
+            endpoint: EndpointConfig::new(Config::default()),
             ..HostConfig::new(name, ([10, 0, 0, n], 7447).into())
         };
         let a = world.add_host(host("a", 1));

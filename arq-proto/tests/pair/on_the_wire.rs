@@ -86,7 +86,7 @@ fn every_side_of_every_association_has_an_id_of_its_own_for_all_its_life() {
 /// What a listener answers to these versions.
 fn answer(versions: &[u32]) -> Vec<u8> {
     let now = Clock::new().now();
-    let accept = EndpointConfig { accept: Some(Config::default()), ..EndpointConfig::default() };
+    let accept = EndpointConfig::new(Config::default());
     let mut listener = Endpoint::new(accept, [1; 32], now);
     let (mut hello, mut reply) = (Vec::new(), Vec::new());
     let versions = versions.to_vec();

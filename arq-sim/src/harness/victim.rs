@@ -79,7 +79,7 @@ impl Victim {
         let mut now = Clock::new().now();
         let (peer, own): (SocketAddr, SocketAddr) =
             (([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 2).into());
-        let accept = EndpointConfig { accept: Some(config.clone()), ..EndpointConfig::default() };
+        let accept = EndpointConfig::new(config.clone());
         let mut endpoint = Endpoint::new(accept, [1; 32], now);
         let mut client_endpoint = Endpoint::new(EndpointConfig::default(), [2; 32], now);
         let (_, mut client) = client_endpoint.connect(now, own, config.clone());

@@ -43,7 +43,7 @@ impl Endpoint {
     /// # Errors
     /// As [`Self::bind`].
     pub fn server(address: SocketAddr, config: Config) -> io::Result<Self> {
-        let config = EndpointConfig { accept: Some(config), ..EndpointConfig::default() };
+        let config = EndpointConfig::new(config);
         Self::bind(address, &SocketOptions::default(), config, &Handle::current())
     }
 

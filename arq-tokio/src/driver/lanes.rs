@@ -95,12 +95,13 @@ impl LaneWaiters {
             Event::Readable(lane) => wake.append(&mut self.readers[lane.index()].0),
             Event::Writable(lane) => wake.append(&mut self.writers[lane.index()].0),
             Event::Connected => self.collect_lifecycle(wake),
-            Event::BatchesLost => {}
             Event::Closed(_) => {
                 let everyone = self.readers.iter_mut().chain(&mut self.writers);
                 everyone.for_each(|waiters| wake.append(&mut waiters.0));
                 self.collect_lifecycle(wake);
             }
+            // Nobody waits for batches to be lost, nor for what there is no word for yet.
+            _ => {}
         }
     }
 }

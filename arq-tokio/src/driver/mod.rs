@@ -10,12 +10,17 @@
 //! of work for each connection, so a busy one does not starve the others.
 
 mod buffers;
+#[cfg(all(test, not(shuttle)))]
+mod census;
 mod connection;
 mod endpoint;
 mod lanes;
+#[cfg(all(test, shuttle))]
+mod model;
 mod offload;
 mod shared;
 mod sorted;
+mod sync;
 mod timer;
 mod turns;
 mod warning;

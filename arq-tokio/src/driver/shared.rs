@@ -13,7 +13,6 @@ use std::{
 use arq_proto::{
     Config, ConnectionHandle, Datagram, Endpoint, EndpointConfig, EndpointStats, Routed, Violation,
 };
-use parking_lot::{Mutex, RwLock};
 use tokio::{
     runtime::Handle,
     sync::{mpsc, Notify},
@@ -23,6 +22,7 @@ use super::{
     connection::{Connection, Inner},
     now,
     sorted::Sorted,
+    sync::{Mutex, RwLock},
     timer::Deadlines,
     turns::Turns,
     warning::Warning,

@@ -13,10 +13,9 @@ use std::{
 };
 
 use arq_proto::ConnectionHandle;
-use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::now;
+use super::{now, sync::Mutex};
 
 /// How late a deadline may fire, for `Config::timer_granularity`.
 pub const TIMER_GRANULARITY: Duration =
@@ -51,20 +50,36 @@ impl Deadlines {
         Ok(Self { index: Mutex::default(), alarm })
     }
 
-    /// Moves the deadline of a connection.
+    /// Whether a connection in the index at `armed` is woken in time for `deadline`. One that is woken a little early, as
+    /// the deadline of a busy one moves back with every packet, looks again then: that is cheaper than to move it each
+    /// time.
+    pub(super) fn is_soon_enough(armed: Option<Instant>, deadline: Option<Instant>) -> bool {
+        match (armed, deadline) {
+            (Some(armed), Some(deadline)) => armed <= deadline && deadline < armed + QUIET,
+            (armed, deadline) => armed == deadline,
+        }
+    }
+
+    /// Moves the deadline of a connection. `true`: the alarm is too late for it, see [`Self::arm_sooner`].
+    #[must_use]
     pub(super) fn change(
         &self,
         handle: ConnectionHandle,
         old: Option<Instant>,
         new: Option<Instant>,
-    ) {
+    ) -> bool {
         let mut index = self.index.lock();
         if let Some(old) = old {
             index.by_time.remove(&(old, handle));
         }
-        let Some(new) = new else { return };
+        let Some(new) = new else { return false };
         index.by_time.insert((new, handle));
-        self.arm_earliest(&mut index);
+        index.armed.is_none_or(|armed| new < armed)
+    }
+
+    /// Sets the alarm if it is too late for the earliest deadline.
+    pub(super) fn arm_sooner(&self) {
+        self.arm_earliest(&mut self.index.lock());
     }
 
     /// Takes the connections whose deadline has come.
@@ -228,13 +243,35 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    fn change(
+        deadlines: &Deadlines,
+        handle: ConnectionHandle,
+        old: Option<Instant>,
+        new: Option<Instant>,
+    ) {
+        if deadlines.change(handle, old, new) {
+            deadlines.arm_sooner();
+        }
+    }
+
+    #[test]
+    fn what_moves_back_a_little_is_left_where_it_is() {
+        let at = now();
+        let is_left = |deadline| Deadlines::is_soon_enough(Some(at), deadline);
+        assert!(is_left(Some(at)) && is_left(Some(at + MS)));
+        assert!(!is_left(Some(at - MS)), "it would be late");
+        assert!(!is_left(Some(at + QUIET)) && !is_left(None), "nobody is woken for nothing");
+        assert!(Deadlines::is_soon_enough(None, None));
+        assert!(!Deadlines::is_soon_enough(None, Some(at)));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn the_earliest_deadline_fires_first_and_a_moved_one_only_at_its_new_time() {
         let deadlines = Deadlines::new(true).unwrap();
         let start = now();
-        deadlines.change(ConnectionHandle(1), None, Some(start + 20 * MS));
-        deadlines.change(ConnectionHandle(2), None, Some(start + 10 * MS));
-        deadlines.change(ConnectionHandle(2), Some(start + 10 * MS), Some(start + 30 * MS));
+        change(&deadlines, ConnectionHandle(1), None, Some(start + 20 * MS));
+        change(&deadlines, ConnectionHandle(2), None, Some(start + 10 * MS));
+        change(&deadlines, ConnectionHandle(2), Some(start + 10 * MS), Some(start + 30 * MS));
         let mut fired = Vec::new();
         while fired.len() < 2 {
             deadlines.arm();
@@ -251,11 +288,11 @@ mod tests {
         let deadlines = Deadlines::new(true).unwrap();
         let (link, start) = (ConnectionHandle(1), now());
         let (first, second, far) = (start + 10 * MS, start + 12 * MS, start + 400 * MS);
-        deadlines.change(link, None, Some(first));
-        deadlines.change(link, Some(first), Some(far));
+        change(&deadlines, link, None, Some(first));
+        change(&deadlines, link, Some(first), Some(far));
         deadlines.arm();
-        deadlines.change(link, Some(far), Some(second));
-        deadlines.change(link, Some(second), Some(far));
+        change(&deadlines, link, Some(far), Some(second));
+        change(&deadlines, link, Some(second), Some(far));
         deadlines.arm();
         let mut woken = Vec::new();
         for _ in 0..2 {
@@ -272,7 +309,7 @@ mod tests {
     async fn the_precise_alarm_is_not_early() {
         let deadlines = Deadlines::new(false).unwrap();
         let start = now();
-        deadlines.change(ConnectionHandle(1), None, Some(start + 5 * MS));
+        change(&deadlines, ConnectionHandle(1), None, Some(start + 5 * MS));
         deadlines.expired().await.unwrap();
         assert!(now() >= start + 5 * MS);
     }

@@ -2,17 +2,12 @@
 
 //! Who sends next, of the connections that could not send all that they have?
 
-use std::{
-    collections::VecDeque,
-    sync::{
-        atomic::{AtomicBool, Ordering},
-        Arc,
-    },
+use std::{collections::VecDeque, sync::Arc};
+
+use super::{
+    connection::Inner,
+    sync::{AtomicBool, Mutex, Ordering},
 };
-
-use parking_lot::Mutex;
-
-use super::connection::Inner;
 
 /// Connections that have more to send, in the order of their turns.
 #[derive(Default)]

@@ -117,7 +117,7 @@ impl MemoryNetwork {
 
     /// Sends a report to the socket at `to`, true or not.
     pub fn report(&self, to: SocketAddr, report: &UnreachableReport<'_>) {
-        let UnreachableReport { cause, destination, reporter, quote } = *report;
+        let UnreachableReport { cause, destination, reporter, quote, .. } = *report;
         let report = Report { cause, destination, reporter, quote: quote.to_vec() };
         self.lock().report(to, report);
     }
@@ -216,7 +216,7 @@ impl DatagramSocket for MemorySocket {
         drop(network);
         for Report { cause, destination, reporter, quote } in &reports {
             let (cause, destination, reporter) = (*cause, *destination, *reporter);
-            show(&UnreachableReport { cause, destination, reporter, quote });
+            show(&UnreachableReport::new(cause, destination, reporter, quote));
         }
     }
 

@@ -142,7 +142,7 @@ impl ReceiveBatch {
         let buffers = self.bytes.chunks(BUFFER_BYTES);
         self.meta[..self.filled].iter().zip(buffers).flat_map(|(meta, buffer)| {
             let datagrams = buffer[..meta.len.min(buffer.len())].chunks(meta.stride.max(1));
-            datagrams.map(|bytes| Datagram { from: meta.addr, to: meta.dst_ip, bytes })
+            datagrams.map(|bytes| Datagram::new(meta.addr, meta.dst_ip, bytes))
         })
     }
 

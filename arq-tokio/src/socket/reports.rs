@@ -90,7 +90,7 @@ mod linux {
             let bytes = message.bytes.min(QUOTE_BYTES);
             let Some((cause, destination, reporter)) = read(&message) else { continue };
             let quote = &quote[..bytes];
-            show(&UnreachableReport { cause, destination, reporter, quote });
+            show(&UnreachableReport::new(cause, destination, reporter, quote));
         }
     }
 

@@ -21,6 +21,7 @@ use super::{interface, readiness::Watched, reports, DatagramSocket, ReceiveBatch
 
 /// How a UDP socket is set up. The defaults bind to any free port of any interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SocketOptions {
     /// Bytes asked of the kernel for what is sent and not yet on the wire.
     pub send_buffer_bytes: usize,

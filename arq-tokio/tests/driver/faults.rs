@@ -63,7 +63,7 @@ async fn nobody_waits_for_a_driver_that_has_died() {
     let network = MemoryNetwork::lossless();
     let config = config().build().unwrap();
     let socket = Box::new(Faulty(network.bind(SERVER.into()).unwrap(), Fault::Fatal));
-    let accept = EndpointConfig { accept: Some(config.clone()), ..Default::default() };
+    let accept = EndpointConfig::new(config.clone());
     let server = Endpoint::over(socket, accept, &Handle::current()).unwrap();
     let client = endpoint(&network, CLIENT, None);
     let (accepted, answered) = tokio::join!(
@@ -84,7 +84,7 @@ fn nobody_waits_for_a_driver_that_has_never_run() {
     let network = MemoryNetwork::lossless();
     let config = config().build().unwrap();
     let never_driven = runtime();
-    let accept = EndpointConfig { accept: Some(config.clone()), ..Default::default() };
+    let accept = EndpointConfig::new(config.clone());
     let socket = Box::new(network.bind(SERVER.into()).unwrap());
     let server = Endpoint::over(socket, accept, never_driven.handle()).unwrap();
     drop(never_driven);
@@ -172,7 +172,7 @@ async fn forged_reports_end_nothing() {
         pair.near.send(lane(5), message(round, 100)).await.unwrap();
         for quote in [&[][..], &[0xa8; 20], &[0xa0; 20]] {
             let (cause, reporter) = (Unreachable::Port, destination.ip());
-            let report = UnreachableReport { cause, destination, reporter, quote };
+            let report = UnreachableReport::new(cause, destination, reporter, quote);
             network.report(CLIENT.into(), &report);
         }
         assert_eq!(pair.far.recv(lane(5)).await.unwrap(), message(round, 100));

@@ -51,7 +51,7 @@ fn config() -> ConfigBuilder {
 
 fn endpoint(network: &MemoryNetwork, address: ([u8; 4], u16), accept: Option<Config>) -> Endpoint {
     let socket = network.bind(SocketAddr::from(address)).unwrap();
-    let config = EndpointConfig { accept, ..Default::default() };
+    let config = EndpointConfig::new(accept);
     Endpoint::over(Box::new(socket), config, &Handle::current()).unwrap()
 }
 
@@ -238,7 +238,7 @@ async fn connections_that_nobody_accepts_are_bounded() {
     let network = MemoryNetwork::lossless();
     let config = config().build().unwrap();
     let socket = network.bind(SocketAddr::from(SERVER)).unwrap();
-    let accept = EndpointConfig { accept: Some(config.clone()), max_connections: MOST };
+    let accept = EndpointConfig::new(config.clone()).with_max_connections(MOST);
     let server = Endpoint::over(Box::new(socket), accept, &Handle::current()).unwrap();
     let client = endpoint(&network, CLIENT, None);
     for _ in 0..5 * MOST {
@@ -396,7 +396,7 @@ async fn what_cannot_be_answered_is_dropped() {
         });
         let bind = |address, accept| {
             let socket = Box::new(network.bind(address).unwrap());
-            let config = EndpointConfig { accept, ..Default::default() };
+            let config = EndpointConfig::new(accept);
             Endpoint::over(socket, config, &Handle::current()).unwrap()
         };
         let (server, client) = (bind(to, Some(config.clone())), bind(from, None));

@@ -84,7 +84,7 @@ fn roaming(
     let current = Arc::<AtomicUsize>::default();
     let addresses = addresses.map(|address| network.bind(SocketAddr::from(address)).unwrap());
     let socket = Roaming { addresses, current: current.clone() };
-    let config = EndpointConfig { accept, ..Default::default() };
+    let config = EndpointConfig::new(accept);
     let endpoint = Endpoint::over(Box::new(socket), config, &Handle::current()).unwrap();
     (endpoint, current)
 }

@@ -119,6 +119,25 @@ pub enum ConfigError {
     },
 }
 
+/// The key that sets a field of [`arq_proto::ConfigBuilder`].
+pub(super) fn key_of(field: &str) -> &str {
+    match field {
+        "chunk_bytes" => "chunk",
+        "connection_window_bytes" => "rx_window",
+        "deadline" => "deadline_ms",
+        "handshake_timeout" => "handshake_timeout_ms",
+        "idle_timeout" => "idle_timeout_ms",
+        "keep_alive" => "keep_alive_ms",
+        "lane_window_bytes" => "lane_window",
+        "linger" => "linger_ms",
+        "max_rate_bps" => "max_rate",
+        "queue_age" => "queue_age_ms",
+        "window_bytes" => "cc_window",
+        "window_packets" => "window",
+        same => same,
+    }
+}
+
 impl Key {
     /// The key of this name.
     pub(super) fn find(name: &str, section: Section) -> Result<&'static Self, ConfigError> {

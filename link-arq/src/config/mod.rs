@@ -127,11 +127,13 @@ impl LinkConfig {
         }
         match self.protocol.clone().build() {
             Ok(_) => Ok(self),
-            // The core's knobs, by the names of their keys.
-            Err(arq_proto::ConfigError::Twice { smaller, larger }) => {
-                conflict(&format!("`{larger}_ms` must be at least twice `{smaller}_ms`"))
+            Err(error) => {
+                let fields = error.fields();
+                let with_keys = fields.iter().fold(error.to_string(), |text, field| {
+                    text.replace(field, &format!("`{}`", keys::key_of(field)))
+                });
+                conflict(&with_keys)
             }
-            Err(error) => conflict(&error.to_string()),
         }
     }
 }

@@ -169,6 +169,43 @@ fn metrics_are_served_on_this_host_alone_unless_told() {
     }
 }
 
+/// The table of keys is stricter: this is what the protocol says of what gets past it.
+#[test]
+fn errors_of_the_protocol_name_keys() {
+    let zero = Duration::ZERO;
+    let mistakes: [(&str, fn(&mut ConfigBuilder)); 9] = [
+        ("mtu", |config| config.mtu = Some(0)),
+        ("chunk", |config| config.chunk_bytes = Some(0)),
+        ("max_rate", |config| config.max_rate_bps = Some(0)),
+        ("window", |config| config.window_packets = Some(0)),
+        ("lane_window", |config| config.lane_window_bytes = 0),
+        ("rx_window", |config| config.connection_window_bytes = 0),
+        ("cc_window", |config| {
+            config.congestion = CongestionConfig::Constant { window_bytes: 0 };
+        }),
+        ("queue_bytes", |config| config.queue_bytes = Some(0)),
+        ("fec", |config| config.fec = FecConfig::Percent(0)),
+    ];
+    for (key, mistake) in mistakes {
+        let mut link = LinkConfig::default();
+        mistake(&mut link.protocol);
+        let text = link.check().unwrap_err().to_string();
+        assert!(text.starts_with(&format!("`{key}`=0 is outside")), "{key}: {text}");
+    }
+    let durations: [(&str, fn(&mut ConfigBuilder) -> &mut Duration); 4] = [
+        ("queue_age_ms", |config| &mut config.queue_age),
+        ("keep_alive_ms", |config| &mut config.keep_alive),
+        ("idle_timeout_ms", |config| &mut config.idle_timeout),
+        ("handshake_timeout_ms", |config| &mut config.handshake_timeout),
+    ];
+    for (key, duration) in durations {
+        let mut link = LinkConfig::default();
+        *duration(&mut link.protocol) = zero;
+        let text = link.check().unwrap_err().to_string();
+        assert!(text.starts_with(&format!("`{key}`=0ns is outside")), "{key}: {text}");
+    }
+}
+
 #[test]
 fn what_contradicts_itself_is_an_error() {
     let text = error("arq/localhost:7447#iface=lo;bind=127.0.0.1:0");

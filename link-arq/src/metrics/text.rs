@@ -144,7 +144,8 @@ mod tests {
     use super::*;
 
     fn link(id: u64) -> AssociationStats {
-        let mut stats = Stats { srtt: Duration::from_millis(20), ..Stats::default() };
+        let mut stats = Stats::default();
+        stats.srtt = Duration::from_millis(20);
         stats.bytes_sent = u64::MAX - id;
         stats.lanes[11].messages_sent = 7;
         AssociationStats {

@@ -132,44 +132,42 @@ impl fmt::Display for Percent {
 mod tests {
     use std::time::Duration;
 
-    use arq_proto::{LaneStats, Stats};
+    use arq_proto::Stats;
 
     use super::*;
 
     fn snapshot() -> AssociationStats {
-        let mut stats = Stats {
-            srtt: Duration::from_micros(20_130),
-            min_rtt: Duration::from_micros(20_010),
-            rtt_variation: Duration::from_micros(120),
-            loss: Probability::from_ppm(102_000),
-            reverse_loss: Probability::from_ppm(10_000),
-            loss_run_hundredths: 230,
-            window_bytes: 65_536,
-            in_flight_bytes: 12_000,
-            pacing_bytes_per_sec: 12_345_678,
-            queued_bytes: 1_200,
-            queue_age: Duration::from_millis(3),
-            send_buffer_bytes: 13_200,
-            receive_buffer_bytes: 500,
-            packets_sent: 1_034,
-            bytes_sent: 1_200_000,
-            packets_received: 90,
-            bytes_received: 7_000,
-            packets_lost: 102,
-            packets_spuriously_lost: 3,
-            chunks_retransmitted: 98,
-            chunks_bundled: 12,
-            chunks_duplicate: 4,
-            repair_symbols_sent: 441,
-            repair_symbols_received: 5,
-            chunks_recovered: 2,
-            ptos: 6,
-            datagrams_dropped: 1,
-            messages_expired: 8,
-            ..Stats::default()
-        };
-        stats.lanes[10] = LaneStats { messages_sent: 50, messages_delivered: 9 };
-        stats.lanes[3] = LaneStats { messages_sent: 20, messages_delivered: 0 };
+        let mut stats = Stats::default();
+        stats.srtt = Duration::from_micros(20_130);
+        stats.min_rtt = Duration::from_micros(20_010);
+        stats.rtt_variation = Duration::from_micros(120);
+        stats.loss = Probability::from_ppm(102_000);
+        stats.reverse_loss = Probability::from_ppm(10_000);
+        stats.loss_run_hundredths = 230;
+        stats.window_bytes = 65_536;
+        stats.in_flight_bytes = 12_000;
+        stats.pacing_bytes_per_sec = 12_345_678;
+        stats.queued_bytes = 1_200;
+        stats.queue_age = Duration::from_millis(3);
+        stats.send_buffer_bytes = 13_200;
+        stats.receive_buffer_bytes = 500;
+        stats.packets_sent = 1_034;
+        stats.bytes_sent = 1_200_000;
+        stats.packets_received = 90;
+        stats.bytes_received = 7_000;
+        stats.packets_lost = 102;
+        stats.packets_spuriously_lost = 3;
+        stats.chunks_retransmitted = 98;
+        stats.chunks_bundled = 12;
+        stats.chunks_duplicate = 4;
+        stats.repair_symbols_sent = 441;
+        stats.repair_symbols_received = 5;
+        stats.chunks_recovered = 2;
+        stats.ptos = 6;
+        stats.datagrams_dropped = 1;
+        stats.messages_expired = 8;
+        (stats.lanes[10].messages_sent, stats.lanes[10].messages_delivered) = (50, 9);
+        stats.lanes[3].messages_sent = 20;
         AssociationStats {
             id: 3,
             src: "arq/127.0.0.1:40000".parse().unwrap(),

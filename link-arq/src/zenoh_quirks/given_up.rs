@@ -78,7 +78,8 @@ impl GivenUp {
         // Held while they are sent, or another task's write would come between.
         let mut writes = self.writes.lock();
         while let Some(at) = writes.iter().position(|batch| batch.lane == lane) {
-            match connection.poll_send(cx, lane, &writes[at].message, writes[at].more) {
+            let Batch { message, more, .. } = &mut writes[at];
+            match connection.poll_send(cx, lane, message, *more) {
                 Poll::Ready(sent) => {
                     writes.remove(at);
                     sent?;
@@ -123,7 +124,7 @@ impl Write<'_> {
         };
         let sent = match resumed {
             Poll::Ready(Ok(())) => {
-                let Batch { lane, message, more } = &self.batch;
+                let Batch { lane, message, more } = &mut self.batch;
                 connection.poll_send(cx, *lane, message, *more).map_err(WriteError::from)
             }
             not_yet => not_yet,

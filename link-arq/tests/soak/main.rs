@@ -14,9 +14,10 @@ mod traffic;
 mod weather;
 
 use std::{
+    future::Future,
     sync::{
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-        Arc,
+        Arc, Mutex, PoisonError,
     },
     time::{Duration, Instant},
 };
@@ -25,7 +26,7 @@ use census::Census;
 use fastrand::Rng;
 use relay::{Relay, Sky};
 use tokio::{
-    sync::Mutex,
+    runtime::Builder,
     task::JoinSet,
     time::{interval, timeout, MissedTickBehavior},
 };
@@ -54,8 +55,13 @@ const MAX_GROWTH_KIB: u64 = 24 << 10;
 /// Far above what is needed: only a hang runs into it.
 const HANG: Duration = Duration::from_secs(60);
 
-/// What a process holds is counted: one test at a time.
-static ALONE: Mutex<()> = Mutex::const_new(());
+/// What a process holds is counted: a test begins when the runtime of the one before is gone, and makes its own then.
+fn alone(test: impl Future<Output = ()>) {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(test);
+}
 
 /// The two ends of a link.
 struct Ends {
@@ -117,9 +123,12 @@ fn flows(link: usize) -> Vec<(Arc<Flow>, bool)> {
     ]
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hours_of_weather_lose_nothing_stall_nothing_and_leak_nothing() {
-    let _alone = ALONE.lock().await;
+#[test]
+fn hours_of_weather_lose_nothing_stall_nothing_and_leak_nothing() {
+    alone(hours_of_weather());
+}
+
+async fn hours_of_weather() {
     let time = Duration::from_secs(number("ARQ_SOAK_SECONDS").unwrap_or(DEFAULT_SECONDS));
     let seed = number("ARQ_SEED").unwrap_or(1);
     println!("{time:?} of weather; repeat with ARQ_SEED={seed}");
@@ -171,9 +180,12 @@ async fn hours_of_weather_lose_nothing_stall_nothing_and_leak_nothing() {
 }
 
 /// Links that come and go by the thousand: what goes wrong once in so many does so here.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_thousands_of_links_that_come_and_go_none_stands_still() {
-    let _alone = ALONE.lock().await;
+#[test]
+fn of_thousands_of_links_that_come_and_go_none_stands_still() {
+    alone(thousands_of_links());
+}
+
+async fn thousands_of_links() {
     // The runtimes are there when the first network is.
     Network::new(0).await.end().await;
     let idle = Census::take();

@@ -19,7 +19,7 @@ const MOST_SPENT: usize = 16;
 /// For adapters: what one needs that shows the connection to a protocol with writes, reads and leases of its own, as
 /// `zenoh-link-arq` does. An application needs none of it.
 impl Connection {
-    /// As [`Lane::send`](super::Lane::send), from a poll function. Nothing of `message` is taken before this is ready.
+    /// As [`Lane::send`](super::Lane::send), from a poll function. `message` is taken when this is ready, and not before.
     /// `more`: see [`arq_proto::Connection::send_part`].
     ///
     /// # Errors
@@ -28,7 +28,7 @@ impl Connection {
         &self,
         cx: &mut Context<'_>,
         lane: LaneId,
-        message: &Bytes,
+        message: &mut Bytes,
         more: bool,
     ) -> Poll<Result<(), SendError>> {
         self.0.poll_send(cx, lane, message, more)

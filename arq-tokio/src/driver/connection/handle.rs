@@ -24,6 +24,7 @@ pub struct Connection(pub(super) Arc<Inner>);
 
 /// Why there is no connection.
 #[derive(Debug, Clone, Error)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// It ended before it was open.
     #[error(transparent)]
@@ -40,6 +41,7 @@ pub enum ConnectError {
 
 /// Why a message was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum SendError {
     /// The connection has ended.
     #[error(transparent)]
@@ -66,8 +68,8 @@ impl Connection {
     /// # Errors
     /// As there.
     pub async fn send(&self, lane: LaneId, message: impl Into<Bytes>) -> Result<(), SendError> {
-        let message = message.into();
-        let send = poll_fn(|cx| self.0.poll_send(cx, lane, &message, false));
+        let mut message = message.into();
+        let send = poll_fn(|cx| self.0.poll_send(cx, lane, &mut message, false));
         tokio::task::coop::cooperative(send).await
     }
 
@@ -221,16 +223,19 @@ impl Inner {
         self.transmit(CALLER_BATCHES);
     }
 
-    /// Pending if the lane is full.
+    /// Pending if the lane is full: then `message` is what it was, and nothing is left of it otherwise.
     pub(super) fn poll_send(
         self: &Arc<Self>,
         cx: &mut Context<'_>,
         lane: LaneId,
-        message: &Bytes,
+        message: &mut Bytes,
         more: bool,
     ) -> Poll<Result<(), SendError>> {
-        match self.offer(lane, message, more, Some(cx)) {
-            Err(SendError::Full(_)) => Poll::Pending,
+        match self.offer(lane, std::mem::take(message), more, Some(cx)) {
+            Err(SendError::Full(refused)) => {
+                *message = refused;
+                Poll::Pending
+            }
             taken => Poll::Ready(taken),
         }
     }
@@ -240,22 +245,22 @@ impl Inner {
         lane: LaneId,
         message: Bytes,
     ) -> Result<(), SendError> {
-        self.offer(lane, &message, false, None)
+        self.offer(lane, message, false, None)
     }
 
     /// Hands `message` to `lane`. If that is full, `waiter` is woken when it has room.
     fn offer(
         self: &Arc<Self>,
         lane: LaneId,
-        message: &Bytes,
+        message: Bytes,
         more: bool,
         waiter: Option<&mut Context<'_>>,
     ) -> Result<(), SendError> {
         let mut state = self.state.lock();
         let now = now();
-        let taken = state.core.send_part(now, lane, message.clone(), more);
-        let taken = taken.map_err(|error| state.send_error(error, message));
-        if taken.is_ok() && state.outbox.take_on() {
+        let taken = state.core.send_part(now, lane, message, more);
+        let taken = taken.map_err(|error| state.send_error(error));
+        if taken.is_ok() && self.role.take_on() {
             // Who sends settles afterwards: the message does not wait for that.
             self.send_up_to(CALLER_BATCHES, state, now);
             return taken;
@@ -305,12 +310,13 @@ impl Inner {
 }
 
 impl State {
-    fn send_error(&self, error: arq_proto::SendError, message: &Bytes) -> SendError {
+    fn send_error(&self, error: arq_proto::SendError) -> SendError {
         match error {
-            arq_proto::SendError::Blocked => SendError::Full(message.clone()),
+            arq_proto::SendError::Blocked(message) => SendError::Full(message),
             arq_proto::SendError::TooLarge { len, max } => SendError::TooLarge { len, max },
             arq_proto::SendError::Empty => SendError::Empty,
-            arq_proto::SendError::Closed => SendError::Closed(self.reason()),
+            // What there is no word for yet ends the sending as well.
+            _ => SendError::Closed(self.reason()),
         }
     }
 }

@@ -88,8 +88,9 @@ impl Lane {
 
     /// Hands over what the sink has kept.
     fn poll_unsent(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
-        let Some(message) = &self.unsent else { return Poll::Ready(Ok(())) };
-        let send = poll_fn(|cx| self.connection.poll_send(cx, self.id, message, false));
+        let Self { connection, id, unsent, .. } = self;
+        let Some(message) = unsent else { return Poll::Ready(Ok(())) };
+        let send = poll_fn(|cx| connection.poll_send(cx, *id, message, false));
         let sent = ready!(pin!(cooperative(send)).poll(cx));
         self.unsent = None;
         Poll::Ready(sent)

@@ -25,11 +25,16 @@ use arq_proto::{
     Violation,
 };
 use bytes::Bytes;
-use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 
-use super::{lanes::LaneWaiters, now, offload, shared::Shared};
-use outbox::Outbox;
+use super::{
+    lanes::LaneWaiters,
+    now, offload,
+    shared::Shared,
+    sync::{Mutex, MutexGuard},
+    timer::Deadlines,
+};
+use outbox::{Batch, Role};
 
 pub use handle::{ConnectError, Connection, SendError};
 pub use lane::Lane;
@@ -57,6 +62,8 @@ pub(super) struct Inner {
     handles: AtomicUsize,
     /// Messages that were read: their memory serves the next ones.
     spent: Mutex<Vec<Bytes>>,
+    /// Who sends.
+    role: Role,
     state: Mutex<State>,
 }
 
@@ -68,8 +75,9 @@ struct State {
     readable: LaneSet,
     /// Lanes that somebody reads: not all of them before the application is set up.
     lanes_read: LaneSet,
-    outbox: Outbox,
-    /// The deadline in the endpoint's index.
+    /// What the socket had no room for, if the driver is to send next.
+    unsent: Option<Batch>,
+    /// The deadline in the endpoint's index: no later than the state machine's.
     armed: Option<Instant>,
     /// Why the latest datagram that was refused could not leave, while the connection was being opened.
     send_error: Option<Arc<io::Error>>,
@@ -98,6 +106,8 @@ struct Aftermath {
     /// Where the peer is since a moment ago.
     toward: Option<SocketAddr>,
     retire: bool,
+    /// The alarm is too late for the new deadline.
+    arm: bool,
 }
 
 impl Inner {
@@ -119,13 +129,14 @@ impl Inner {
             asks_interface: config.mtu.is_none(),
             handles: AtomicUsize::new(1),
             spent: Mutex::default(),
+            role: Role::default(),
             state: Mutex::new(State {
                 core,
                 phase: Phase::Opening,
                 waiters: LaneWaiters::default(),
                 readable: LaneSet::default(),
                 lanes_read: LaneSet::default(),
-                outbox: Outbox::Idle,
+                unsent: None,
                 armed: None,
                 send_error: None,
                 life_sign_at: None,
@@ -206,14 +217,14 @@ impl Inner {
 
     /// All that follows from a change, but for sending.
     fn settle_and_unlock(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
-        let mut aftermath = Aftermath::default();
-        self.settle(&mut state, &mut aftermath);
+        let aftermath = self.settle(&mut state);
         drop(state);
         self.follow_up(aftermath);
     }
 
     /// Brings the shell's view up to date with the state machine.
-    fn settle(&self, state: &mut State, aftermath: &mut Aftermath) {
+    fn settle(&self, state: &mut State) -> Aftermath {
+        let mut aftermath = Aftermath::default();
         while let Some(event) = state.core.poll_event() {
             state.waiters.collect(&event, &mut aftermath.wake);
             match event {
@@ -232,7 +243,8 @@ impl Inner {
                 }
                 Event::Readable(lane) => state.readable.insert(lane),
                 Event::BatchesLost => offload::note_damage(state.core.remote()),
-                Event::Writable(_) => {}
+                // Those who wait were collected above.
+                _ => {}
             }
         }
         aftermath.toward = state.note_address().filter(|_| self.asks_interface);
@@ -240,9 +252,9 @@ impl Inner {
         state.waiters.collect_progress(&mut aftermath.wake);
         let drained = state.core.is_drained();
         let deadline = if drained { None } else { state.core.poll_timeout().map(|(at, _)| at) };
-        if deadline != state.armed {
+        if !Deadlines::is_soon_enough(state.armed, deadline) {
             if let Some(endpoint) = self.endpoint.upgrade() {
-                endpoint.deadlines.change(self.handle, state.armed, deadline);
+                aftermath.arm = endpoint.deadlines.change(self.handle, state.armed, deadline);
             }
             state.armed = deadline;
         }
@@ -251,25 +263,30 @@ impl Inner {
             aftermath.retire = true;
             state.waiters.collect_lifecycle(&mut aftermath.wake);
         }
+        aftermath
     }
 
     fn follow_up(self: &Arc<Self>, aftermath: Aftermath) {
-        aftermath.wake.into_iter().for_each(Waker::wake);
-        if let Some(offer) = aftermath.offer {
+        let Aftermath { wake, offer, violation, toward, retire, arm } = aftermath;
+        wake.into_iter().for_each(Waker::wake);
+        if let Some(offer) = offer {
             // Nobody accepts any more, or too many wait: the handle is dropped and the connection closes.
             drop(offer.try_send(Connection(self.clone())));
         }
-        if aftermath.violation.is_none() && !aftermath.retire && aftermath.toward.is_none() {
+        if violation.is_none() && toward.is_none() && !retire && !arm {
             return;
         }
         let Some(endpoint) = self.endpoint.upgrade() else { return };
-        if let Some(remote) = aftermath.toward {
+        if arm {
+            endpoint.deadlines.arm_sooner();
+        }
+        if let Some(remote) = toward {
             self.ask_interface(&endpoint, remote);
         }
-        if let Some((remote, violation)) = aftermath.violation {
+        if let Some((remote, violation)) = violation {
             endpoint.warn_of_violation(remote, violation);
         }
-        if aftermath.retire {
+        if retire {
             endpoint.retire(self.handle);
         }
     }

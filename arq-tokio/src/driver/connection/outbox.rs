@@ -2,16 +2,23 @@
 
 //! Who sends for a connection: packets leave in the order of their numbers, and system calls are made
 //! without the connection's lock.
+//!
+//! There is one sender at a time. Who changes the connection and finds one tells it so ([`Role::take_on`]); a sender that
+//! is told so asks the state machine once more before it lays down its role. So a message to an idle connection takes the
+//! lock once: what it makes to be sent is taken under the lock that it was handed over under.
 
 use std::{io, net::IpAddr, sync::Arc, time::Instant};
 
 use arq_proto::{Refusal, Transmit};
-use parking_lot::MutexGuard;
 
-use super::{Inner, Phase, State};
+use super::{Aftermath, Inner, Phase, State};
 use crate::{
-    driver::{buffers, now, offload, shared::Shared},
-    socket::{is_too_long, Segments},
+    driver::{
+        buffers, now, offload,
+        shared::Shared,
+        sync::{AtomicU8, MutexGuard, Ordering},
+    },
+    socket::{is_too_long, DatagramSocket, Segments},
 };
 
 /// Batches that a task of the application sends before it leaves the rest to the driver.
@@ -22,23 +29,47 @@ pub(in crate::driver) const DRIVER_BATCHES: usize = 8;
 const MAX_OFFLOAD_BYTES: usize = 65_000;
 
 /// Who sends for the connection.
-pub(super) enum Outbox {
-    /// Nobody: the next who changes something.
-    Idle,
-    /// A task, right now.
-    Sending,
-    /// The driver, at its next turn or when the socket has room again for what it refused.
-    Parked(Option<Batch>),
-}
+#[derive(Debug, Default)]
+pub(super) struct Role(AtomicU8);
 
-impl Outbox {
-    /// Makes the caller the sender, unless there is one.
-    pub(super) fn take_on(&mut self) -> bool {
-        let is_idle = matches!(self, Self::Idle);
-        if is_idle {
-            *self = Self::Sending;
+/// Nobody: the next who changes something.
+const IDLE: u8 = 0;
+/// A task, right now.
+const SENDING: u8 = 1;
+/// A task, right now, and something was changed meanwhile.
+const AGAIN: u8 = 2;
+/// The driver, at its next turn or when the socket has room again for what it refused.
+const PARKED: u8 = 3;
+
+impl Role {
+    /// Makes the caller the sender, unless there is one: that looks for what the caller has changed.
+    pub(super) fn take_on(&self) -> bool {
+        let mut role = IDLE;
+        loop {
+            let new = match role {
+                IDLE => SENDING,
+                SENDING => AGAIN,
+                _ => return false,
+            };
+            match self.0.compare_exchange(role, new, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return role == IDLE,
+                Err(other) => role = other,
+            }
         }
-        is_idle
+    }
+
+    /// The sender has nothing more to send, as far as it knows. `false`: something was changed meanwhile.
+    fn lay_down(&self) -> bool {
+        self.0.compare_exchange(SENDING, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// The sender holds the connection's lock: it sees every change that it was told of.
+    fn becomes(&self, role: u8) {
+        self.0.store(role, Ordering::Release);
+    }
+
+    fn is_parked(&self) -> bool {
+        self.0.load(Ordering::Acquire) == PARKED
     }
 }
 
@@ -49,12 +80,19 @@ pub(super) struct Batch {
     source: Option<IpAddr>,
 }
 
+/// A batch to send now.
+struct Next {
+    batch: Batch,
+    /// What else has followed, if this is the last one: done when it has left, as a message does not wait for a timer to
+    /// be set.
+    settled: Option<Aftermath>,
+}
+
 impl Inner {
     /// Sends what may be sent, at most `batches` of it, unless another task is at it.
     pub(in crate::driver) fn transmit(self: &Arc<Self>, batches: usize) {
-        let mut state = self.state.lock();
-        if state.outbox.take_on() {
-            self.send_up_to(batches, state, now());
+        if self.role.take_on() {
+            self.send_up_to(batches, self.state.lock(), now());
         }
     }
 
@@ -72,42 +110,53 @@ impl Inner {
             // The room that there may be now is for those who wait already.
             return self.wait_for_room(&endpoint, None, true);
         }
-        let batch = self.next_batch(&endpoint, state, now, buffers::take());
-        self.send_batches(&endpoint, batch, batches);
+        let socket = endpoint.socket();
+        let next = self.next_batch(&*socket, state, now, buffers::take());
+        self.send_batches(&endpoint, &*socket, next, batches);
     }
 
     /// The driver's part: goes on where a task stopped.
     pub(in crate::driver) fn resume(self: &Arc<Self>, endpoint: &Arc<Shared>) {
         let mut state = self.state.lock();
-        match std::mem::replace(&mut state.outbox, Outbox::Sending) {
-            Outbox::Parked(None) => self.send_up_to(DRIVER_BATCHES, state, now()),
-            Outbox::Parked(Some(unsent)) => {
-                drop(state);
-                if endpoint.turns.is_blocked() {
-                    self.wait_for_room(endpoint, Some(unsent), true);
-                } else {
-                    self.send_batches(endpoint, Some(unsent), DRIVER_BATCHES);
-                }
-            }
-            other @ (Outbox::Idle | Outbox::Sending) => state.outbox = other,
+        if !self.role.is_parked() {
+            return;
         }
+        self.role.becomes(SENDING);
+        let Some(batch) = state.unsent.take() else {
+            return self.send_up_to(DRIVER_BATCHES, state, now());
+        };
+        drop(state);
+        if endpoint.turns.is_blocked() {
+            return self.wait_for_room(endpoint, Some(batch), true);
+        }
+        let next = Next { batch, settled: None };
+        self.send_batches(endpoint, &*endpoint.socket(), Some(next), DRIVER_BATCHES);
     }
 
-    /// Sends `batch` and those that follow it. Who has none has laid down the sender's role.
+    /// Sends `next` and those that follow it. Who has none has laid down the sender's role.
     fn send_batches(
         self: &Arc<Self>,
         endpoint: &Arc<Shared>,
-        mut batch: Option<Batch>,
+        socket: &dyn DatagramSocket,
+        mut next: Option<Next>,
         batches: usize,
     ) {
         for sent in 1..=batches {
-            let Some(unsent) = batch else { return };
-            let Some(buffer) = self.send_batch(endpoint, unsent, sent == 1) else { return };
-            if sent == batches {
-                buffers::give_back(buffer);
-                break;
+            let Some(Next { batch, settled }) = next else { return };
+            let buffer = self.send_batch(endpoint, socket, batch, sent == 1);
+            let is_over = buffer.is_some() && settled.is_some() && self.role.lay_down();
+            if let Some(aftermath) = settled {
+                self.follow_up(aftermath);
             }
-            batch = self.next_batch(endpoint, self.state.lock(), now(), buffer);
+            let Some(buffer) = buffer else { return };
+            if is_over || sent == batches {
+                buffers::give_back(buffer);
+                match is_over {
+                    true => return,
+                    false => break,
+                }
+            }
+            next = self.next_batch(socket, self.state.lock(), now(), buffer);
         }
         self.park(None);
         endpoint.serve_later(self.clone());
@@ -117,6 +166,7 @@ impl Inner {
     fn send_batch(
         self: &Arc<Self>,
         endpoint: &Arc<Shared>,
+        socket: &dyn DatagramSocket,
         batch: Batch,
         is_first: bool,
     ) -> Option<Vec<u8>> {
@@ -131,7 +181,7 @@ impl Inner {
             endpoint.send_from_other_port(&segments);
             return Some(batch.bytes);
         }
-        match endpoint.socket().try_send(&segments) {
+        match socket.try_send(&segments) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.wait_for_room(endpoint, Some(batch), is_first);
@@ -142,32 +192,35 @@ impl Inner {
                 tracing::trace!(handle = ?self.handle, %error, "send failed");
                 let size = transmit.segment_size;
                 self.with_core(|state, now| state.on_refused_send(now, size, error));
+                // It has changed something while it sends: it looks again.
+                self.role.take_on();
             }
         }
         Some(batch.bytes)
     }
 
-    /// Fills `bytes` with the next batch, or lays down the sender's role. Until then nothing is settled: a message
-    /// does not wait for a timer to be set.
+    /// Fills `bytes` with the next batch, or lays down the sender's role.
     fn next_batch(
         self: &Arc<Self>,
-        endpoint: &Arc<Shared>,
+        socket: &dyn DatagramSocket,
         mut state: MutexGuard<'_, State>,
         now: Instant,
         mut bytes: Vec<u8>,
-    ) -> Option<Batch> {
+    ) -> Option<Next> {
         bytes.clear();
+        self.role.becomes(SENDING);
         let fit = MAX_OFFLOAD_BYTES / usize::from(state.core.path_mtu());
-        let most = if offload::is_damaged() { 1 } else { endpoint.socket().max_segments() };
+        let most = if offload::is_damaged() { 1 } else { socket.max_segments() };
         let max_segments = most.min(fit.max(1));
-        if let Some(transmit) = state.core.poll_transmit(now, &mut bytes, max_segments) {
-            let source = state.core.local_ip().filter(|_| self.keeps_source);
-            return Some(Batch { bytes, transmit, source });
-        }
-        state.outbox = Outbox::Idle;
-        self.settle_and_unlock(state);
-        buffers::give_back(bytes);
-        None
+        let Some(transmit) = state.core.poll_transmit(now, &mut bytes, max_segments) else {
+            self.role.becomes(IDLE);
+            self.settle_and_unlock(state);
+            buffers::give_back(bytes);
+            return None;
+        };
+        let source = state.core.local_ip().filter(|_| self.keeps_source);
+        let settled = (!transmit.more).then(|| self.settle(&mut state));
+        Some(Next { batch: Batch { bytes, transmit, source }, settled })
     }
 
     fn wait_for_room(
@@ -181,7 +234,10 @@ impl Inner {
     }
 
     fn park(self: &Arc<Self>, unsent: Option<Batch>) {
-        self.with_core(|state, _| state.outbox = Outbox::Parked(unsent));
+        self.with_core(|state, _| {
+            state.unsent = unsent;
+            self.role.becomes(PARKED);
+        });
     }
 }
 
