@@ -48,6 +48,18 @@ impl DelayTrace {
         Self { offset, ..self.clone() }
     }
 
+    /// The earliest arrival of what may begin its way at `at` or later: where the delay falls, who waits may come sooner.
+    pub fn earliest_arrival(&self, at: Duration) -> Duration {
+        let (mut begin, mut earliest) = (at, at + self.at(at));
+        while begin < earliest {
+            earliest = earliest.min(begin + self.at(begin));
+            let steps = (begin + self.offset).as_nanos() / self.step.as_nanos() + 1;
+            let next = (steps * self.step.as_nanos()) as u64;
+            begin = Duration::from_nanos(next) - self.offset;
+        }
+        earliest
+    }
+
     /// The delay of what begins its way at `at`.
     pub fn at(&self, at: Duration) -> Duration {
         let steps = (at + self.offset).as_nanos() / self.step.as_nanos();
@@ -65,6 +77,8 @@ mod tests {
         let trace = DelayTrace::new(10 * MS, [12 * MS, 60 * MS, 14 * MS], 10 * MS).unwrap();
         let at = [0, 9, 10, 20, 30].map(|ms| trace.at(ms * MS).as_millis());
         assert_eq!(at, [60, 60, 14, 12, 60]);
+        let earliest = [0, 3, 9, 10].map(|ms| trace.earliest_arrival(ms * MS).as_millis());
+        assert_eq!(earliest, [24, 24, 24, 24], "who waits for the next step comes at 10 + 14 ms");
         assert_eq!(DelayTrace::new(10 * MS, [], MS), None);
         assert_eq!(DelayTrace::constant(MS).at(5 * MS), MS);
     }

@@ -43,7 +43,7 @@ impl Path {
                 (0..packets).fold(sent, |at, _| self.packet(at, each))
             }
         };
-        left + self.delay.at(left)
+        self.delay.earliest_arrival(left)
     }
 
     /// When packets that may begin at `start` have used enough opportunities outside of fades.
