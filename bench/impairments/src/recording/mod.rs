@@ -59,7 +59,7 @@ pub enum RecordingError {
 pub fn text(name: &str) -> Result<String, RecordingError> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings").join(format!("{name}.gz"));
     if own.is_file() {
-        return read(&own, |file| GzDecoder::new(file));
+        return read(&own, GzDecoder::new);
     }
     match std::env::var_os(FOLDER_VARIABLE) {
         Some(folder) => read(&Path::new(&folder).join(name), |file| file),
