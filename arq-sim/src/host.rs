@@ -17,6 +17,7 @@ use fastrand::Rng;
 
 use crate::{
     app::{App, AppPlan},
+    guest::Guest,
     invariant::{self, TimerWatch},
     Clock,
 };
@@ -151,6 +152,8 @@ pub struct Host {
     pub(crate) config: HostConfig,
     /// `None`: it has vanished.
     pub(crate) endpoint: Option<Endpoint>,
+    /// It speaks another protocol.
+    pub(crate) guest: Option<Box<dyn Guest>>,
     pub(crate) life: u32,
     pub(crate) conns: BTreeMap<ConnectionHandle, Conn>,
     pub(crate) accepted: Vec<ConnId>,
@@ -168,6 +171,7 @@ impl Host {
             name: config.name.into(),
             config,
             endpoint: Some(endpoint),
+            guest: None,
             life: 0,
             conns: BTreeMap::new(),
             accepted: Vec::new(),
@@ -175,6 +179,11 @@ impl Host {
             frozen_until: None,
             next_tag: 1 + ((id.0 as u16) << 10),
         }
+    }
+
+    /// Whether anybody reads its socket.
+    pub(crate) fn is_there(&self) -> bool {
+        self.endpoint.is_some() || self.guest.is_some()
     }
 
     /// Forgets everything, as a process does that is killed and started again.

@@ -8,7 +8,7 @@ use std::{
 };
 
 /// `work` on every item, by as many threads as there are processors; results in the order of items.
-pub(crate) fn map<T: Sync, U: Send>(items: &[T], work: impl Fn(&T) -> U + Sync) -> Vec<U> {
+pub fn map<T: Sync, U: Send>(items: &[T], work: impl Fn(&T) -> U + Sync) -> Vec<U> {
     let next = AtomicUsize::new(0);
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let mut results: Vec<(usize, U)> = thread::scope(|scope| {

@@ -10,6 +10,9 @@ use std::time::Duration;
 
 use arq_proto::{Config, ConfigBuilder, CongestionConfig, FecConfig, LaneId, Reliability, Scheme};
 use fastrand::Rng;
+use impairments::{
+    CoDel, Discipline, FadeConfig, Frame, Limit, LinkConfig, Opportunities, Rate, RateTrace,
+};
 
 use crate::{
     app::{AppPlan, Flow, Pacing, Reading, Sizes},
@@ -37,6 +40,10 @@ impl Scenario {
         let config = ConfigBuilder { mtu: random_ceiling(&mut sizes).or(config.mtu), ..config };
         random_mtu(&mut sizes, &mut up);
         random_mtu(&mut sizes, &mut down);
+        let mut radio = Rng::with_seed(seed ^ 0x7261_6469_6f5f_7261);
+        if radio.u8(..4) == 0 {
+            random_radio(&mut radio, [&mut up, &mut down]);
+        }
         // About as many packets as a fast run can afford.
         let bytes = match scheme {
             Scheme::SelectiveRepeat => 400_000,
@@ -151,6 +158,55 @@ fn random_mtu(rng: &mut Rng, wire: &mut WireConfig) {
         wire.mtu_changes.push((6_000 * MS, pick(rng, &[1_200, 1_252, 1_472, 8_972])));
     }
     wire.bit_error_rate = sometimes(rng, |rng| pick(rng, &[1e-6, 1e-5, 3e-5]));
+}
+
+/// Radios that stall, queue and fade by the clock, in place of the bottlenecks.
+fn random_radio(rng: &mut Rng, wires: [&mut WireConfig; 2]) {
+    let fades = sometimes(rng, |rng| {
+        Some(FadeConfig {
+            share: 0.2 * rng.f64(),
+            mean: MS * rng.u32(10..=400),
+            is_regular: rng.bool(),
+            lost: pick(rng, &[1.0, 0.6]),
+            seed: rng.u64(..),
+        })
+    });
+    for wire in wires {
+        wire.bottleneck = None;
+        wire.fades = fades;
+        let limit = pick(rng, &[Limit::Packets(50), Limit::Packets(1_000), Limit::Bytes(64 << 10)]);
+        let codel = pick(rng, &[CoDel::DROPPING, CoDel::MARKING]);
+        let queue = match rng.u8(..4) {
+            0 => Discipline::CoDel(codel, limit),
+            1 => Discipline::FqCoDel(codel, limit),
+            _ => Discipline::DropTail(limit),
+        };
+        let packets = pick(rng, &[1, 1, 64]);
+        let frame = Frame { packets, access: sometimes(rng, |rng| MS * rng.u32(..3)) };
+        wire.link = random_rate(rng).map(|rate| LinkConfig { rate, queue, frame });
+    }
+}
+
+fn random_rate(rng: &mut Rng) -> Option<Rate> {
+    match rng.u8(..4) {
+        0 => Some(Rate::fixed(pick(rng, &[500e3, 5e6, 50e6]))),
+        1 => {
+            let mbps: Vec<_> = (0..10).map(|_| pick(rng, &[0.0, 1e6, 5e6, 20e6])).collect();
+            RateTrace::new(Duration::from_millis(500), mbps, Duration::ZERO).map(Rate::Trace)
+        }
+        2 => {
+            // Up to some twenty megabits a second, with gaps of up to a second.
+            let mut at = 0;
+            let gap =
+                |rng: &mut Rng| if rng.u8(..100) == 0 { rng.u32(..1_000) } else { rng.u32(..3) };
+            let ms = (0..2_000).map(|_| {
+                at += gap(rng);
+                at
+            });
+            Opportunities::new(ms.collect::<Vec<_>>(), 0).map(Rate::Opportunities)
+        }
+        _ => None,
+    }
 }
 
 fn random_loss(rng: &mut Rng) -> Loss {

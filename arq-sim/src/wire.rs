@@ -6,6 +6,9 @@
 //! (rate and drop-tail queue), loss, duplication, damage, and the delay. Loss comes after the bottleneck, as
 //! on a radio behind a queue, so goodput can reach rate x (1 - loss) and no more.
 //!
+//! A wire may have the queue and rate of another crate of ours in place of the bottleneck: [`impairments`] has recorded
+//! radios, fades by the clock, AQM and frames, and the same models can lie below real links.
+//!
 //! Loss models, duplication and the bottleneck are [`str0m_netem`]'s. Own code covers what it lacks:
 //! jitter and reordering by probability (its queue is in order of arrival, so that its jitter never
 //! reorders and its reordering hits every n-th packet), copies that travel apart from their
@@ -14,6 +17,7 @@
 //! when the queue is not.
 
 use std::{
+    hash::{DefaultHasher, Hash, Hasher},
     net::SocketAddr,
     ops::Range,
     time::{Duration, Instant},
@@ -21,6 +25,8 @@ use std::{
 
 use bytes::Bytes;
 use fastrand::Rng;
+pub use impairments::Policer;
+use impairments::{DelayTrace, Exit, FadeConfig, Fades, Link, LinkConfig, Packet, TokenBucket};
 use str0m_netem::{
     Bitrate, DataSize, GilbertElliot, Input, LossModel, Netem, NetemConfig, Output, Probability,
     RandomLoss,
@@ -88,15 +94,6 @@ pub struct Bottleneck {
     pub queue_bytes: u32,
 }
 
-/// A policer: a token bucket without a queue. What exceeds it is dropped, and no round trip grows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Policer {
-    /// Bits per second.
-    pub rate_bps: u64,
-    /// What may pass at once after a pause.
-    pub burst_bytes: u32,
-}
-
 /// What a wire does to datagrams. The default is a wire without faults or delay.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WireConfig {
@@ -120,6 +117,12 @@ pub struct WireConfig {
     pub truncate: f32,
     /// Rate and queue.
     pub bottleneck: Option<Bottleneck>,
+    /// In place of `bottleneck`: queue and rate of [`impairments`], which count the headers of IPv4 and UDP as well.
+    pub link: Option<LinkConfig>,
+    /// When the radio loses what is on the air.
+    pub fades: Option<FadeConfig>,
+    /// In place of `delay`; keeps the order.
+    pub delays: Option<DelayTrace>,
     /// Rate without a queue, in front of the bottleneck.
     pub policer: Option<Policer>,
     /// Datagrams arrive in clumps, at multiples of this time, as a Wi-Fi station sends them
@@ -185,11 +188,15 @@ pub struct Wire {
     rng: Rng,
     /// Rate and queue; `None` for a wire that is never busy.
     bottleneck: Option<Netem<Datagram>>,
+    /// The same, of [`impairments`].
+    link: Option<Link<Datagram>>,
+    fades: Option<Fades>,
+    /// How long datagrams have waited in `link`, if somebody wants to know.
+    sojourns: Option<Vec<Duration>>,
     /// Loss and duplication, at once.
     faults: Netem<Datagram>,
     last_arrival: Instant,
-    /// Tokens of the policer, in bytes, and when they were counted.
-    tokens: (f64, Instant),
+    policer: Option<TokenBucket>,
 }
 
 impl Wire {
@@ -206,15 +213,17 @@ impl Wire {
             .loss(config.loss.model())
             .duplicate(Probability::new(config.duplicate))
             .seed(rng.u64(..));
-        let tokens = config.policer.map_or(0.0, |policer| policer.burst_bytes.into());
         Self {
+            link: config.link.clone().map(Link::new),
+            policer: config.policer.map(TokenBucket::new),
+            fades: config.fades.map(|fades| Fades::new(fades, seed)),
             config,
             start,
             rng,
             bottleneck,
+            sojourns: None,
             faults: Netem::new(faults),
             last_arrival: start,
-            tokens: (tokens, start),
         }
     }
 
@@ -236,8 +245,14 @@ impl Wire {
             out.push(Passage { datagram, fate: Fate::Blackout });
             return;
         }
-        if !self.police(now, datagram.bytes.len()) {
+        let len = datagram.bytes.len();
+        if self.policer.as_mut().is_some_and(|policer| !policer.conforms(offset, len)) {
             out.push(Passage { datagram, fate: Fate::Policed });
+            return;
+        }
+        if let Some(link) = &mut self.link {
+            link.push(offset, packet(datagram));
+            self.pull(now, out);
             return;
         }
         let Some(bottleneck) = &mut self.bottleneck else {
@@ -258,34 +273,49 @@ impl Wire {
         changes.max_by_key(|(from, _)| *from).map(|(_, mtu)| *mtu).or(self.config.mtu)
     }
 
-    /// Takes the tokens for `bytes`, if there are enough.
-    fn police(&mut self, now: Instant, bytes: usize) -> bool {
-        let Some(policer) = self.config.policer else { return true };
-        let (tokens, counted_at) = self.tokens;
-        let earned = now.saturating_duration_since(counted_at).as_secs_f64();
-        let tokens =
-            (tokens + earned * policer.rate_bps as f64 / 8.0).min(policer.burst_bytes.into());
-        let left = tokens - bytes as f64;
-        let passes = left >= 0.0;
-        self.tokens = (if passes { left } else { tokens }, now);
-        passes
-    }
-
     /// Datagrams that wait in the queue of the bottleneck.
     #[must_use]
     pub fn queue_len(&self) -> usize {
+        if let Some(link) = &self.link {
+            return link.waiting_packets();
+        }
         self.bottleneck.as_ref().map_or(0, Netem::queue_len)
     }
 
     /// When the bottleneck releases its next datagram.
     #[must_use]
     pub fn next_release(&self) -> Option<Instant> {
+        if let Some(link) = &self.link {
+            return link.deadline().map(|deadline| self.start + deadline);
+        }
         let bottleneck = self.bottleneck.as_ref()?;
         (!bottleneck.is_empty()).then(|| bottleneck.poll_timeout())
     }
 
+    /// How long each datagram that left the [`link`](WireConfig::link) has waited and taken, since this was last asked;
+    /// counted from the first time.
+    pub fn take_sojourns(&mut self) -> Vec<Duration> {
+        self.sojourns.replace(Vec::new()).unwrap_or_default()
+    }
+
+    fn pull_from_link(&mut self, now: Instant, out: &mut Vec<Passage>) {
+        let offset = now.saturating_duration_since(self.start);
+        while let Some(exit) = self.link.as_mut().and_then(|link| link.poll(offset)) {
+            let Exit { at, entered, packet, dropped } = exit;
+            if dropped {
+                out.push(Passage { datagram: packet.item, fate: Fate::QueueFull });
+                continue;
+            }
+            if let Some(sojourns) = &mut self.sojourns {
+                sojourns.push(at - entered);
+            }
+            self.pass(self.start + at, packet.item, out);
+        }
+    }
+
     /// Appends what the bottleneck has released by `now`.
     pub fn pull(&mut self, now: Instant, out: &mut Vec<Passage>) {
+        self.pull_from_link(now, out);
         let Some(bottleneck) = &mut self.bottleneck else { return };
         bottleneck.handle_input(Input::Timeout(now));
         let mut released = Vec::new();
@@ -308,6 +338,11 @@ impl Wire {
     /// Behind the bottleneck: loss, copies, damage, delay.
     fn pass(&mut self, departure: Instant, datagram: Datagram, out: &mut Vec<Passage>) {
         if self.config.bit_error_rate > 0.0 && self.has_bit_errors(datagram.bytes.len()) {
+            out.push(Passage { datagram, fate: Fate::Lost });
+            return;
+        }
+        let offset = departure.saturating_duration_since(self.start);
+        if self.fades.as_mut().is_some_and(|fades| fades.is_lost(offset)) {
             out.push(Passage { datagram, fate: Fate::Lost });
             return;
         }
@@ -350,7 +385,10 @@ impl Wire {
 
     fn arrival(&mut self, departure: Instant) -> Instant {
         let jitter = self.up_to(self.config.jitter);
-        let mut at = departure + self.config.delay + jitter;
+        let offset = departure.saturating_duration_since(self.start);
+        let delay =
+            self.config.delays.as_ref().map_or(self.config.delay, |delays| delays.at(offset));
+        let mut at = departure + delay + jitter;
         if !self.config.clump.is_zero() {
             let clumps =
                 at.saturating_duration_since(self.start).as_nanos() / self.config.clump.as_nanos();
@@ -358,7 +396,7 @@ impl Wire {
             let clumps = u32::try_from(clumps + 1).unwrap_or(u32::MAX);
             at = self.start + self.config.clump * clumps;
         }
-        if self.config.jitter_in_order {
+        if self.config.jitter_in_order || self.config.delays.is_some() {
             at = at.max(self.last_arrival);
             self.last_arrival = at;
         }
@@ -377,6 +415,16 @@ impl Wire {
     fn up_to(&mut self, most: Duration) -> Duration {
         most.mul_f64(if most.is_zero() { 0.0 } else { self.rng.f64() })
     }
+}
+
+/// A datagram as the packet that a link counts; what comes from one socket is a flow.
+fn packet(datagram: Datagram) -> Packet<Datagram> {
+    let mut hasher = DefaultHasher::new();
+    datagram.from.hash(&mut hasher);
+    // A UDP payload is at most 64 KiB.
+    let len_bytes = (datagram.bytes.len() + HEADERS_BYTES) as u32;
+    let flow = hasher.finish();
+    Packet { len_bytes, flow, ecn_capable: false, marked: false, item: datagram }
 }
 
 /// Flips one to eight bits, all of them different.

@@ -6,6 +6,7 @@
 //! offsets.
 
 mod events;
+mod guests;
 mod network;
 
 use std::{
@@ -77,6 +78,8 @@ pub struct World {
     routes: BTreeMap<(HostId, HostId), WireId>,
     events: Events,
     log: PacketLog,
+    /// Whether datagrams are recorded at all.
+    is_logged: bool,
     exchanged: BTreeMap<(HostId, SocketAddr), Exchange>,
     tap: Option<Box<dyn Tap>>,
     broken: Option<Halt>,
@@ -94,6 +97,7 @@ impl World {
             routes: BTreeMap::new(),
             events: Events::default(),
             log: PacketLog::new(LOG_ENTRIES),
+            is_logged: true,
             exchanged: BTreeMap::new(),
             tap: None,
             broken: None,
@@ -106,6 +110,11 @@ impl World {
         let seed = self.rng.u64(..);
         self.hosts.push(Host::new(id, config, seed, &self.clock));
         id
+    }
+
+    /// Ends the log and its hash: whoever runs hours of many flows reads neither.
+    pub fn stop_log(&mut self) {
+        self.is_logged = false;
     }
 
     /// Lays (or changes) the wire from one host to another, in this direction only.
@@ -143,6 +152,11 @@ impl World {
     #[must_use]
     pub fn wire(&self, from: HostId, to: HostId) -> Option<&Wire> {
         self.routes.get(&(from, to)).map(|wire| &self.wires[wire.0])
+    }
+
+    /// The same, to ask for what it has counted.
+    pub fn wire_mut(&mut self, from: HostId, to: HostId) -> Option<&mut Wire> {
+        self.routes.get(&(from, to)).map(|wire| &mut self.wires[wire.0])
     }
 
     /// Sees, and may change, every datagram before it enters a wire.
@@ -338,6 +352,12 @@ impl World {
         match action {
             Action::Arrive(datagram) => self.arrive(&datagram),
             Action::Release { wire } => self.release(wire),
+            Action::Guest { host } => {
+                let due = self.guest(host).poll_timeout();
+                if due.is_some_and(|due| due <= self.clock.offset()) {
+                    self.wake_guest(host);
+                }
+            }
             Action::Timer { conn, armed } => self.fire(conn, armed),
             Action::App { conn, armed } => {
                 if let Some(c) = self.live_conn(conn).filter(|c| c.app_armed == Some(armed)) {
@@ -360,7 +380,7 @@ impl World {
             Action::Timer { conn, .. } | Action::App { conn, .. } | Action::Wake { conn } => {
                 (conn.host, Duration::from_nanos(1))
             }
-            Action::Release { .. } => return None,
+            Action::Release { .. } | Action::Guest { .. } => return None,
         };
         Some(self.hosts[host.0].frozen_until? + after)
     }
@@ -391,6 +411,13 @@ impl World {
         let exchange = self.exchanged.entry((id, datagram.from)).or_default();
         exchange.received_bytes += datagram.bytes.len() as u64;
         let now = self.clock.now();
+        if let Some(guest) = &mut self.hosts[index].guest {
+            guest.handle_datagram(self.clock.offset(), datagram.from, &datagram.bytes);
+            if !(self.hosts[index].config.reads_together && self.more_arrives(datagram)) {
+                self.wake_guest(id);
+            }
+            return;
+        }
         let host = &mut self.hosts[index];
         let Some(endpoint) = host.endpoint.as_mut() else { return };
         let mut reply = Vec::new();
@@ -442,7 +469,7 @@ impl World {
     }
 
     fn host_at(&self, address: SocketAddr) -> Option<usize> {
-        self.hosts.iter().position(|h| h.config.address == address && h.endpoint.is_some())
+        self.hosts.iter().position(|h| h.config.address == address && h.is_there())
     }
 
     /// Drives a connection, sends what it wants sent, and arms its timers; if its host is frozen, when it wakes.

@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::Clock;
+use impairments::{Discipline, Frame, Limit, Rate};
 
 const PACKETS: usize = 4_000;
 const MS: Duration = Duration::from_millis(1);
@@ -218,4 +219,41 @@ fn bit_errors_hit_long_datagrams_more() {
         let lost = share(&out, |fate| *fate == Fate::Lost);
         assert!((lost - expected).abs() < 0.015, "{bytes} bytes: {lost}");
     }
+}
+
+#[test]
+fn a_link_counts_headers_and_keeps_its_queue_and_its_times() {
+    let link = LinkConfig {
+        // A packet of 128 bytes each 2 ms: half of what is sent.
+        rate: Rate::fixed(512_000.0),
+        queue: Discipline::DropTail(Limit::Packets(20)),
+        frame: Frame::SINGLE,
+    };
+    let config = WireConfig { link: Some(link), ..WireConfig::with_delay(5 * MS) };
+    let mut wire = Wire::new(config.clone(), 1, Clock::new().now());
+    assert!(wire.take_sojourns().is_empty(), "from now on");
+    let (start, out) = drive(config, 1);
+    let passed = share(&out, |fate| matches!(fate, Fate::Arrives(_)));
+    assert!((passed - 0.5).abs() < 0.01, "{passed}");
+    assert!(share(&out, |fate| *fate == Fate::QueueFull) > 0.48);
+    assert_eq!(out[0].fate, Fate::Arrives(start + 7 * MS));
+    wire.push(wire.start, datagram(0), &mut Vec::new());
+    wire.push(wire.start, datagram(1), &mut Vec::new());
+    assert_eq!((wire.queue_len(), wire.next_release()), (1, Some(wire.start + 2 * MS)));
+    wire.pull(wire.start + 4 * MS, &mut Vec::new());
+    assert_eq!(wire.take_sojourns(), [2 * MS, 4 * MS]);
+}
+
+#[test]
+fn fades_lose_by_the_clock_and_a_recorded_delay_keeps_the_order() {
+    let fades = FadeConfig { share: 0.25, mean: 50 * MS, is_regular: true, lost: 1.0, seed: 3 };
+    let delays = DelayTrace::new(100 * MS, [60 * MS, 5 * MS], Duration::ZERO);
+    let config = WireConfig { fades: Some(fades), delays, ..WireConfig::default() };
+    let (_, out) = drive(config, 1);
+    let lost: Vec<_> = out.iter().map(|passage| passage.fate == Fate::Lost).collect();
+    let spells = lost.windows(2).filter(|pair| !pair[0] && pair[1]).count();
+    assert!((19..=21).contains(&spells), "one each 200 ms of 4 s: {spells}");
+    let arrived = arrivals(&out);
+    assert!(arrived.windows(2).all(|pair| pair[0] < pair[1]));
+    assert!((2_900..3_100).contains(&arrived.len()), "{}", arrived.len());
 }

@@ -9,12 +9,16 @@ use std::{
 };
 
 use super::WireId;
-use crate::{host::ConnId, wire::Datagram};
+use crate::{
+    host::{ConnId, HostId},
+    wire::Datagram,
+};
 
 #[derive(Debug)]
 pub(super) enum Action {
     Arrive(Datagram),
     Release { wire: WireId },
+    Guest { host: HostId },
     Timer { conn: ConnId, armed: Instant },
     App { conn: ConnId, armed: Duration },
     Wake { conn: ConnId },

@@ -90,6 +90,9 @@ impl World {
     }
 
     fn record(&mut self, passage: &Passage) {
+        if !self.is_logged {
+            return;
+        }
         let now = self.clock.now();
         let fate = match passage.fate {
             Fate::Arrives(at) => LoggedFate::Arrives(at - now),
