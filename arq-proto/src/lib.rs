@@ -61,6 +61,7 @@
 
 mod acks;
 mod batches;
+mod chance;
 mod chunk_size;
 pub mod config;
 mod congestion;
@@ -82,7 +83,7 @@ pub mod recv;
 mod send;
 mod sent;
 mod stats;
-mod symbol_set;
+mod symbol;
 mod timer;
 mod units;
 #[doc(hidden)]

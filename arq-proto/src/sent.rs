@@ -11,9 +11,8 @@ use smallvec::SmallVec;
 
 use crate::{
     batches::Burst,
-    congestion::LossCause,
     path_mtu::Side,
-    send::message::Symbol,
+    symbol::Symbol,
     units::{LaneId, MessageSeq, PacketNumber},
 };
 
@@ -34,6 +33,15 @@ pub(crate) enum Content {
 
 /// Most packets carry one symbol; small messages share one.
 pub(crate) type Contents = SmallVec<[Content; 2]>;
+
+/// How a loss was noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LossCause {
+    /// Later packets were acknowledged.
+    Gap,
+    /// No ACK came for a probe time-out.
+    Timeout,
+}
 
 /// What is known of a packet number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,7 +14,7 @@
 mod counts;
 mod fit;
 
-use crate::{send::message::Symbol, wire::MIN_CHUNK_BYTES};
+use crate::{symbol::Symbol, wire::MIN_CHUNK_BYTES};
 use counts::Counts;
 use fit::Fit;
 

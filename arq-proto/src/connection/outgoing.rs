@@ -10,11 +10,13 @@ use crate::{
     config::Config,
     flow::SendCredit,
     per_lane::PerLane,
-    recovery::{confidence::Confidence, time_out::PACKETS_PER_TIME_OUT},
+    recovery::{
+        confidence::Confidence,
+        time_out::{Silence, PACKETS_PER_TIME_OUT},
+    },
     send::{
         bundle::Riders,
         lane::{Readiness, SendLane},
-        message::Silence,
         queue::{Outlet, QueueLimits},
         scheduler::Scheduler,
     },

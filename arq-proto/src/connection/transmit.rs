@@ -19,9 +19,10 @@ use crate::{
     recovery::Departure,
     send::{
         lane::{SendLane, SymbolRef},
-        message::{Sent, Symbol},
+        message::Sent,
     },
     sent::{Content, Contents},
+    symbol::Symbol,
     timer::TimerKind,
     units::{LaneId, LaneSet, MessageSeq, PacketNumber},
     wire::{

@@ -21,12 +21,9 @@ pub(crate) mod policy;
 use kernel::mul_add;
 
 use crate::{
-    symbol_set::{bits, lowest_bits},
-    wire::MAX_CHUNKS,
+    symbol::{bits, lowest_bits},
+    wire::{MAX_CHUNKS, MAX_REPAIR_SYMBOLS},
 };
-
-/// Repair symbols of a message: indices `0..128`.
-pub const MAX_REPAIR_SYMBOLS: usize = 128;
 
 /// What chunk `chunk` is multiplied by in repair symbol `symbol`.
 fn coefficient(symbol: usize, chunk: usize) -> u8 {

@@ -5,7 +5,7 @@
 //! Two exponential averages, a fast and a slow one; their maximum plus one standard error is the
 //! estimate. It errs upwards: too low an estimate costs a round trip, too high a one only bytes.
 
-use crate::units::Probability;
+use crate::{chance::standard_error, units::Probability};
 
 /// Packets over which the two averages reach back.
 const FAST: f64 = 32.0;
@@ -66,7 +66,7 @@ impl LossEstimator {
     #[must_use]
     pub(crate) fn upper(&self) -> Probability {
         let mean = self.fast.max(self.slow);
-        Probability::from_f64((mean + self.sigma(mean)).clamp(MIN, MAX))
+        Probability::from_f64((mean + standard_error(mean, self.known)).clamp(MIN, MAX))
     }
 
     /// A calmer estimate, for what is sent ahead of any loss: a quarter of the way from the slow
@@ -76,18 +76,13 @@ impl LossEstimator {
     #[must_use]
     pub(crate) fn calm(&self) -> Probability {
         let mean = self.slow + (self.fast - self.slow).max(0.0) / 4.0 + 1.0 / self.known;
-        Probability::from_f64((mean + self.sigma(mean)).min(MAX))
+        Probability::from_f64((mean + standard_error(mean, self.known)).min(MAX))
     }
 
     /// The slow average alone: what to expect of many packets.
     #[must_use]
     pub(crate) fn mean(&self) -> Probability {
         Probability::from_f64(self.slow.min(MAX))
-    }
-
-    /// The standard error of a share.
-    fn sigma(&self, mean: f64) -> f64 {
-        (mean * (1.0 - mean) / self.known).sqrt()
     }
 
     /// Mean number of packets lost in a row; 1 before any loss.

@@ -23,7 +23,10 @@
 use std::time::{Duration, Instant};
 
 use super::{pto, Outcome, Recovery};
-use crate::{congestion::LossCause, send::message::Silence, sent::Content, units::Probability};
+use crate::{
+    sent::{Content, LossCause},
+    units::Probability,
+};
 
 /// Packets that may leave after a time-out before an acknowledgement comes: all of the longest
 /// message, but not all of a large window. When the silence is a queue and not a loss, repeating
@@ -32,6 +35,17 @@ pub(crate) const PACKETS_PER_TIME_OUT: usize = 64;
 
 /// Probes in a row that ask before they repair, where the answer may be all that is lost.
 const ASKING_PROBES: u32 = 2;
+
+/// What it means that no ACK tells of a message in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Silence {
+    /// Nothing to act upon.
+    Expected,
+    /// What is in flight of it is lost.
+    Loss,
+    /// The ACK is lost as easily as what is in flight of it, which may well suffice.
+    LostAnswer,
+}
 
 impl Recovery {
     /// When the silence after the last packet, or the one after the end of an earlier flight, is long enough.

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use crate::{
     error::Violation,
     fec,
-    symbol_set::SymbolSet,
+    symbol::SymbolSet,
     wire::frame::{ChunkFrame, RepairFrame, Shape},
 };
 

@@ -67,7 +67,7 @@ impl Riders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{send::message::Symbol, units::Reliability};
+    use crate::{symbol::Symbol, units::Reliability};
 
     // ARQ-REP-9
     #[test]

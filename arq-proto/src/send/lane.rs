@@ -11,13 +11,14 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{
-    message::{Message, Sent, Silence, Symbol},
+    message::{Message, Sent},
     queue::{Outlet, QueueLimits, Waiting},
 };
 use crate::{
     fec,
     flow::message_cost,
-    recovery::confidence::Confidence,
+    recovery::{confidence::Confidence, time_out::Silence},
+    symbol::Symbol,
     units::{LaneId, MessageSeq, Reliability},
     wire::{
         frame::{Frame, RepairFrame, Shape},

@@ -20,24 +20,14 @@ use bytes::Bytes;
 use smallvec::{smallvec, SmallVec};
 
 use crate::{
-    fec::MAX_REPAIR_SYMBOLS,
-    recovery::confidence::Confidence,
-    symbol_set::SymbolSet,
+    recovery::{confidence::Confidence, time_out::Silence},
+    symbol::{Symbol, SymbolSet},
     units::{LaneId, MessageSeq},
     wire::{
         frame::{ChunkFrame, Shape},
-        BASE_MTU, MAX_CHUNKS, MIN_CHUNK_BYTES,
+        BASE_MTU, MAX_CHUNKS, MAX_REPAIR_SYMBOLS, MIN_CHUNK_BYTES,
     },
 };
-
-/// What one frame carries of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Symbol {
-    /// The chunk with this index.
-    Source(u8),
-    /// The repair symbol with this index.
-    Repair(u8),
-}
 
 /// A message on its way.
 #[derive(Debug)]
@@ -508,17 +498,6 @@ impl Message {
         let unsent = self.all_chunks() - self.sent_once;
         unsent.iter().map(|index| self.chunk_len(index)).sum()
     }
-}
-
-/// What silence about a message is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Silence {
-    /// Nothing to act upon.
-    Expected,
-    /// What is in flight of it is lost.
-    Loss,
-    /// The answer is lost as easily as what is in flight of it, which may well suffice.
-    LostAnswer,
 }
 
 /// The chunk size that makes as few chunks as fit `max` bytes, all about equal.

@@ -5,12 +5,9 @@
 use super::{
     ack::Ack,
     cursor::{put_varint, varint_len, DecodeError, Reader, MAX_VARINT_BYTES},
-    MAX_CHUNKS, MAX_MESSAGE_BYTES, MIN_CHUNK_BYTES,
+    MAX_CHUNKS, MAX_MESSAGE_BYTES, MAX_REPAIR_SYMBOLS, MIN_CHUNK_BYTES,
 };
-use crate::{
-    fec::MAX_REPAIR_SYMBOLS,
-    units::{LaneId, MessageSeq},
-};
+use crate::units::{LaneId, MessageSeq};
 
 const PADDING: u8 = 0x00;
 const PING: u8 = 0x01;

@@ -27,6 +27,9 @@ pub const MIN_CHUNK_BYTES: u16 = 512;
 /// Chunks of a message: one bit each in a `u128`, and within what a GF(256) block code covers.
 pub const MAX_CHUNKS: usize = 128;
 
+/// Repair symbols of a message: indices `0..128`.
+pub const MAX_REPAIR_SYMBOLS: usize = 128;
+
 /// The datagram size that every path must carry (RFC 8899 §5.1.2, `BASE_PLPMTU`).
 pub const BASE_MTU: u16 = 1_200;
 

@@ -8,14 +8,14 @@ mod operations;
 mod victim;
 
 use arq_proto::{
-    fec::{self, MAX_REPAIR_SYMBOLS},
+    fec,
     recv::reassembly::Reassembly,
     wire::{
         cursor::Reader,
         frame::{ChunkFrame, Frame, RepairFrame},
         packet::{peek_connection_id, Challenge, DataHeader, Hello, PacketKind, Refuse, Reset},
         params::Params,
-        MAX_CHUNKS,
+        MAX_CHUNKS, MAX_REPAIR_SYMBOLS,
     },
     LaneId,
 };

@@ -10,7 +10,7 @@ use smallvec::smallvec;
 
 use super::{chunk_bytes_for, Copies, Message, Repairs, Symbol};
 use crate::{
-    symbol_set::SymbolSet,
+    symbol::SymbolSet,
     wire::{frame::Shape, MIN_CHUNK_BYTES},
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! Sets of the symbols of one message: a bit for each, as no message has more than 128 (ADR 8).
+//! What a message travels in: chunks, and repair symbols that stand in for any of them.
+//!
+//! A set of those of one message has a bit for each, as no message has more than 128 (ADR 8).
 
 use std::{
     fmt,
@@ -8,6 +10,15 @@ use std::{
 };
 
 use crate::wire::frame::Shape;
+
+/// What one frame carries of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Symbol {
+    /// The chunk with this index.
+    Source(u8),
+    /// The repair symbol with this index.
+    Repair(u8),
+}
 
 /// Some of the chunks of a message, or of its repair symbols, by their indices below 128.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
