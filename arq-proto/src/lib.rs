@@ -73,6 +73,7 @@ mod event;
 pub mod fec;
 mod flow;
 mod pacing;
+mod path_loss;
 mod path_mtu;
 mod per_lane;
 #[doc(hidden)]

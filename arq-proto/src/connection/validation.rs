@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     chunk_size::ChunkTuner,
-    recovery::estimate::LossEstimator,
+    path_loss::PathLoss,
     timer::TimerKind,
     units::PacketNumber,
     wire::{packet::DataHeader, BASE_MTU},
@@ -265,7 +265,7 @@ impl Connection {
         self.path.remote = address;
         self.path.probe = None;
         self.timers.set(TimerKind::Path, None);
-        self.path.acks.loss = LossEstimator::default();
+        self.path.acks.loss = PathLoss::default();
         self.path.chunk_tuner = ChunkTuner::default();
         self.path.batches.on_path_change();
         self.path.mtu.on_path_change(self.config.usual_mtu(address));

@@ -5,7 +5,6 @@
 //! about it is the lanes' affair.
 
 pub(crate) mod confidence;
-pub(crate) mod estimate;
 pub(crate) mod left_out;
 pub(crate) mod loss;
 mod path;
@@ -21,7 +20,6 @@ use std::{
 
 use rand_core::RngCore;
 
-use estimate::LossEstimator;
 use left_out::LeftOut;
 use loss::{LossDetector, Verdict};
 use rtt::RttEstimator;
@@ -34,6 +32,7 @@ use crate::{
     error::Violation,
     fec::{channel::Channel, policy::Stakes},
     pacing::Pacer,
+    path_loss::PathLoss,
     path_mtu::Side,
     sent::{Content, Contents, Fate, LossCause, SentLedger, SentPacket, Settled},
     stats::Stats,
@@ -66,7 +65,7 @@ pub(crate) struct Recovery {
     pub(crate) rtt: RttEstimator,
     sleeps: Sleeps,
     detector: LossDetector,
-    pub(crate) loss: LossEstimator,
+    pub(crate) loss: PathLoss,
     pub(crate) controller: Box<dyn Controller>,
     /// Lets out what the controller counts: what is in flight.
     pacer: Pacer,
@@ -123,7 +122,7 @@ impl Recovery {
             rtt: RttEstimator::default(),
             sleeps: Sleeps::default(),
             detector: LossDetector::new(config.timer_granularity),
-            loss: LossEstimator::default(),
+            loss: PathLoss::default(),
             controller: congestion::build(config.congestion, mtu, max_rate),
             pacer: Pacer::new(mtu, now),
             cap: max_rate.map(|_| Pacer::new(mtu, now)),
