@@ -74,6 +74,7 @@ pub(crate) struct SentPacket {
 /// A packet whose fate is final.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settled {
+    pub(crate) number: PacketNumber,
     pub(crate) bytes: u32,
     pub(crate) burst: Burst,
     pub(crate) side: Side,
@@ -93,8 +94,8 @@ const LOST_MEMORY: Duration = Duration::from_secs(15);
 /// Packets remembered beside those of interest, and acknowledgements among those.
 const MAX_REMEMBERED: u64 = 4_096;
 /// The peer decides when it answers, and until then may have every packet of its own acknowledged at once. So no
-/// more packets than these lie above the floor, beside those of so many of the largest flights since the last pause:
-/// a packet that was lost holds the floor for about three round trips.
+/// more packets than these follow the least unacked one, beside those of so many of the largest flights since the last
+/// pause: a packet that was lost is waited for about three round trips.
 const MAX_OPEN: u64 = 16_384;
 const OPEN_FLIGHTS: u64 = 4;
 /// No more than a few pings and acknowledgements are remembered in a pause.
@@ -106,7 +107,7 @@ pub(crate) struct SentLedger {
     base: u64,
     packets: VecDeque<SentPacket>,
     /// The oldest number whose fate the peer should still tell.
-    floor: u64,
+    least_unacked: u64,
     /// No packet below this number is in flight.
     first_in_flight: u64,
     in_flight_packets: u64,
@@ -125,8 +126,8 @@ impl SentLedger {
     }
 
     /// The oldest number whose fate the peer should still tell.
-    pub(crate) fn floor(&self) -> PacketNumber {
-        PacketNumber(self.floor)
+    pub(crate) fn least_unacked(&self) -> PacketNumber {
+        PacketNumber(self.least_unacked)
     }
 
     /// The oldest number that is remembered.
@@ -203,33 +204,32 @@ impl SentLedger {
             .filter(|(_, packet)| packet.fate == Fate::InFlight)
     }
 
-    /// Packets from the floor on.
+    /// Packets from the least unacked one on.
     fn open_packets(&self) -> u64 {
-        self.next_number().0 - self.floor
+        self.next_number().0 - self.least_unacked
     }
 
-    /// Whether so many packets lie above the floor that it cannot wait any longer: nor for a packet in flight,
-    /// which must be given up for that.
+    /// Whether so many packets follow the least unacked one that it cannot be waited for any longer: if it is in flight,
+    /// it must be given up.
     pub(crate) fn is_crowded(&self) -> bool {
         self.open_packets() > MAX_OPEN + OPEN_FLIGHTS * self.most_in_flight
     }
 
-    /// Raises the floor past packets whose fate is known or was decided before
-    /// `settled_before`, and forgets the oldest ones below it. Tells `on_settled`, in the order of
-    /// sending, the number of each packet and whether it was lost for good.
+    /// Passes the packets whose fate is known or was decided before `settled_before`, and forgets the oldest of those
+    /// that were passed. Tells `on_settled` of each packet that was in flight, in the order of sending.
     pub(crate) fn prune(
         &mut self,
         now: Instant,
         settled_before: Option<Instant>,
-        mut on_settled: impl FnMut(u64, Settled),
+        mut on_settled: impl FnMut(Settled),
     ) {
-        while let Some(packet) = self.get(self.floor) {
+        while let Some(packet) = self.get(self.least_unacked) {
             let (fate, bytes) = (packet.fate, packet.bytes);
             let (burst, side) = (packet.burst, packet.side);
             let settled = match packet.fate {
                 Fate::Acked | Fate::Skipped => true,
-                // What lies below the floor is dropped on arrival: an acknowledgement that was
-                // overtaken should not be.
+                // The peer drops what lies below the least unacked one: an acknowledgement that was overtaken should
+                // not be.
                 Fate::NeverInFlight => {
                     let many = self.open_packets() > MAX_REMEMBERED;
                     many || settled_before.is_some_and(|limit| packet.sent_at < limit)
@@ -242,20 +242,18 @@ impl SentLedger {
             if !settled {
                 break;
             }
-            match fate {
-                Fate::Acked => on_settled(self.floor, Settled { bytes, burst, side, lost: false }),
-                Fate::Lost(..) => {
-                    on_settled(self.floor, Settled { bytes, burst, side, lost: true })
-                }
-                Fate::InFlight | Fate::NeverInFlight | Fate::Skipped => {}
+            let lost = matches!(fate, Fate::Lost(..));
+            if lost || fate == Fate::Acked {
+                let number = PacketNumber(self.least_unacked);
+                on_settled(Settled { number, bytes, burst, side, lost });
             }
-            self.floor += 1;
+            self.least_unacked += 1;
         }
-        while self.base < self.floor {
+        while self.base < self.least_unacked {
             let Some(front) = self.packets.front() else { return };
             if let Fate::Lost(at, _) = front.fate {
                 let recent = now.saturating_duration_since(at) < LOST_MEMORY;
-                if recent && self.floor - self.base <= MAX_REMEMBERED {
+                if recent && self.least_unacked - self.base <= MAX_REMEMBERED {
                     return;
                 }
             }
@@ -282,7 +280,7 @@ impl SentLedger {
     /// Forgets everything: nothing that was sent matters any more.
     pub(crate) fn clear(&mut self) {
         self.base = self.next_number().0;
-        self.floor = self.base;
+        self.least_unacked = self.base;
         self.packets.clear();
         self.first_in_flight = self.base;
         self.in_flight_packets = 0;
@@ -309,7 +307,7 @@ mod tests {
         let mut ledger = SentLedger::default();
         let mut flight = |packets| {
             (0..packets).for_each(|_| ledger.push(packet(t0, Fate::Acked)));
-            ledger.prune(t0, None, |_, _| ());
+            ledger.prune(t0, None, |_| ());
             ledger.packets.capacity()
         };
         let large = flight(4_000);
@@ -321,20 +319,20 @@ mod tests {
 
     // ARQ-ACK-8, ARQ-ERR-3
     #[test]
-    fn the_floor_waits_for_a_packet_no_longer_than_there_is_room_for_later_ones() {
+    fn a_packet_is_waited_for_no_longer_than_there_is_room_for_later_ones() {
         #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
         let t0 = Instant::now();
         let mut ledger = SentLedger::default();
         let push = |ledger: &mut SentLedger, packets: u64, fate| {
             (0..packets).for_each(|_| ledger.push(packet(t0, fate)));
-            ledger.prune(t0, None, |_, _| ());
+            ledger.prune(t0, None, |_| ());
         };
         push(&mut ledger, 1, Fate::InFlight);
         push(&mut ledger, MAX_OPEN + OPEN_FLIGHTS - 1, Fate::NeverInFlight);
         assert!(!ledger.is_crowded());
         push(&mut ledger, 1, Fate::NeverInFlight);
         assert!(ledger.is_crowded());
-        assert_eq!(ledger.floor(), PacketNumber(0), "not past what is in flight");
+        assert_eq!(ledger.least_unacked(), PacketNumber(0), "not past what is in flight");
         ledger.set_fate(0, Fate::Lost(t0, LossCause::Timeout));
         push(&mut ledger, 0, Fate::NeverInFlight);
         assert!(!ledger.is_crowded() && ledger.packets.len() as u64 <= MAX_REMEMBERED);
@@ -362,16 +360,15 @@ mod tests {
         assert_eq!(ledger.set_fate(2, Fate::Acked), Some(Fate::Acked));
         assert_eq!(ledger.set_fate(9, Fate::Acked), None);
         let mut settled = Vec::new();
-        ledger.prune(t0, None, |_, packet| settled.push(packet.lost));
-        assert_eq!(ledger.floor(), PacketNumber(0));
+        ledger.prune(t0, None, |packet| settled.push(packet.lost));
+        assert_eq!(ledger.least_unacked(), PacketNumber(0));
         ledger.set_fate(0, Fate::Lost(t0, LossCause::Gap));
         assert_eq!(ledger.in_flight().map(|(n, _)| n).collect::<Vec<_>>(), [4]);
-        ledger.prune(t0, Some(t0), |_, packet| settled.push(packet.lost));
-        assert_eq!(ledger.floor(), PacketNumber(0), "lost just now");
-        ledger
-            .prune(t0, Some(t0 + Duration::from_millis(1)), |_, packet| settled.push(packet.lost));
-        assert_eq!((ledger.floor(), ledger.base()), (PacketNumber(4), PacketNumber(0)));
-        ledger.prune(t0 + LOST_MEMORY, None, |_, packet| settled.push(packet.lost));
+        ledger.prune(t0, Some(t0), |packet| settled.push(packet.lost));
+        assert_eq!(ledger.least_unacked(), PacketNumber(0), "lost just now");
+        ledger.prune(t0, Some(t0 + Duration::from_millis(1)), |packet| settled.push(packet.lost));
+        assert_eq!((ledger.least_unacked(), ledger.base()), (PacketNumber(4), PacketNumber(0)));
+        ledger.prune(t0 + LOST_MEMORY, None, |packet| settled.push(packet.lost));
         assert_eq!(settled, [true, false], "in the order of sending, each once");
         assert_eq!(ledger.base(), PacketNumber(4));
         assert_eq!((ledger.in_flight_packets(), ledger.in_flight_bytes()), (1, 100));

@@ -88,7 +88,7 @@ impl Path {
 
     /// How sure it is that what is out arrives.
     pub(super) fn confidence(&self) -> Confidence {
-        Confidence::new(self.recovery.loss.upper())
+        Confidence::new(self.recovery.loss().upper())
     }
 
     /// Where the peer may be, if a packet may be sent there.

@@ -5,12 +5,11 @@
 use std::time::Instant;
 
 use super::Connection;
-use crate::{sent::Content, units::LaneSet};
+use crate::{recovery::Outcome, sent::Content, units::LaneSet};
 
 impl Connection {
     /// Tells the lanes the fate of what they sent.
-    pub(super) fn settle(&mut self, now: Instant) {
-        let mut outcome = std::mem::take(&mut self.outcome);
+    pub(super) fn settle(&mut self, now: Instant, mut outcome: Outcome) {
         for content in outcome.acked.drain(..) {
             match content {
                 Content::Symbol { lane, seq, cut, symbol } => {
@@ -36,12 +35,13 @@ impl Connection {
                 Content::Close => {}
             }
         }
-        self.repair(damaged, std::mem::take(&mut outcome.by_time_out));
+        self.repair(damaged, outcome.by_time_out);
         let confidence = self.path.confidence().after_lost_answer(self.path.acks.loss.upper());
         self.outgoing.doubt(outcome.doubtful.drain(..), confidence);
-        // Keep the buffers: they are filled for every acknowledgement.
-        self.outcome = outcome;
-        self.learn_shapes(now);
+        if self.close_reason.is_none() {
+            self.learn_shapes(now, &outcome.settled);
+        }
+        self.path.recovery.recycle(outcome);
         self.finish_if_flushed(now);
     }
 

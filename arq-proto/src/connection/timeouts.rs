@@ -19,8 +19,8 @@ impl Connection {
         match kind {
             TimerKind::Handshake => self.on_handshake_timer(now),
             TimerKind::Loss => {
-                self.path.recovery.detect(now, &mut self.outcome);
-                self.settle(now);
+                let outcome = self.path.recovery.on_loss_timer(now);
+                self.settle(now, outcome);
             }
             TimerKind::Pto => self.on_pto_timer(now),
             TimerKind::Ack => self.path.acks.on_deadline(),
@@ -41,23 +41,24 @@ impl Connection {
     /// A probe is due, or the end of a flight was not answered in time.
     fn on_pto_timer(&mut self, now: Instant) {
         let reverse = self.path.acks.loss.upper();
-        if self.path.recovery.probe_is_due(now, reverse) {
+        let outcome = if self.path.recovery.probe_is_due(now, reverse) {
             self.counters.ptos += 1;
             let enough = self.outgoing.has_enough_in_flight(self.path.confidence());
-            self.path.recovery.on_pto(now, reverse, enough, &mut self.outcome);
+            let outcome = self.path.recovery.on_pto(now, reverse, enough);
             let time_outs = self.path.recovery.time_outs();
             self.path.small_packet_due = self.path.mtu.wants_small_packet(time_outs);
             self.path.mtu.on_time_out();
             self.follow_path_mtu();
             self.consider_other_port(now);
+            outcome
         } else {
             let independent = !self.path.recovery.channel().is_bursty();
             let chance = independent.then(|| self.path.confidence());
             let outgoing = &self.outgoing;
             let judge = |content: &Content| outgoing.judge_silence(content, chance);
-            self.path.recovery.on_tail_time_out(now, judge, &mut self.outcome);
-        }
-        self.settle(now);
+            self.path.recovery.on_tail_time_out(now, judge)
+        };
+        self.settle(now, outcome);
     }
 
     /// Gives up best-effort messages whose time is over.
@@ -94,7 +95,7 @@ impl Connection {
         if self.path.is_local {
             return self.config.keep_alive.min(MAX_LOCAL_KEEP_ALIVE);
         }
-        let slow = KEEP_ALIVE_ROUND_TRIPS * self.path.recovery.rtt.min();
+        let slow = KEEP_ALIVE_ROUND_TRIPS * self.path.recovery.rtt().min();
         self.config.keep_alive.max(slow.min(self.config.idle_timeout / 4))
     }
 

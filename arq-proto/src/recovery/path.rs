@@ -21,7 +21,7 @@ impl Recovery {
     pub(crate) fn forget_losses(&mut self) {
         self.path_from = self.next_number();
         self.loss = PathLoss::default();
-        self.settled.clear();
+        self.outcome.settled.clear();
         self.controller.on_path_change();
         self.pto_count = 0;
         self.probe_budget = None;

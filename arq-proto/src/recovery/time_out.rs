@@ -110,13 +110,7 @@ impl Recovery {
     ///
     /// `enough`: so much is in flight that an answer is lost, rather than all of it. Then the first
     /// probes just ask, unless losses come in bursts, and what is in flight is doubtful.
-    pub(crate) fn on_pto(
-        &mut self,
-        now: Instant,
-        reverse: Probability,
-        enough: bool,
-        out: &mut Outcome,
-    ) {
+    pub(crate) fn on_pto(&mut self, now: Instant, reverse: Probability, enough: bool) -> Outcome {
         self.tails.clear();
         if enough && self.pto_count < ASKING_PROBES && !self.channel().is_bursty() {
             self.pto_count += 1;
@@ -124,11 +118,12 @@ impl Recovery {
             // The next one is due a time-out after this, not after what it asks about.
             self.asked_at = Some(now);
             let in_flight = self.ledger.in_flight();
-            out.doubtful.extend(in_flight.flat_map(|(_, packet)| packet.contents.iter().copied()));
-            return;
+            let contents = in_flight.flat_map(|(_, packet)| packet.contents.iter().copied());
+            self.outcome.doubtful.extend(contents);
+            return self.take_outcome();
         }
         let lost: Vec<u64> = self.ledger.in_flight().map(|(number, _)| number).collect();
-        self.declare_lost(now, &lost, LossCause::Timeout, out);
+        self.declare_lost(now, &lost, LossCause::Timeout);
         self.pto_count += 1;
         self.probe_due = true;
         self.probe_budget = Some(PACKETS_PER_TIME_OUT as u32);
@@ -136,6 +131,7 @@ impl Recovery {
             self.controller.on_silence();
         }
         self.prune(now);
+        self.take_outcome()
     }
 
     /// A flight's end is unanswered while later packets are under way. Their acknowledgements will tell of
@@ -144,27 +140,27 @@ impl Recovery {
         &mut self,
         now: Instant,
         judge: impl Fn(&Content) -> Silence,
-        out: &mut Outcome,
-    ) {
+    ) -> Outcome {
         let mut end = None;
         while self.tail_deadline().is_some_and(|deadline| deadline <= now) {
             end = self.tails.pop_front().map(|(number, _)| number);
         }
-        let Some(end) = end else { return };
+        let Some(end) = end else { return self.take_outcome() };
         let mut lost = Vec::new();
         for (number, packet) in self.ledger.in_flight().take_while(|&(number, _)| number <= end.0) {
             for content in &packet.contents {
                 match judge(content) {
                     Silence::Expected => {}
                     Silence::Loss => lost.push(number),
-                    Silence::LostAnswer => out.doubtful.push(*content),
+                    Silence::LostAnswer => self.outcome.doubtful.push(*content),
                 }
             }
         }
         lost.dedup();
         if !lost.is_empty() {
-            self.declare_lost(now, &lost, LossCause::Timeout, out);
+            self.declare_lost(now, &lost, LossCause::Timeout);
             self.prune(now);
         }
+        self.take_outcome()
     }
 }
