@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
 //! The ledger of packets sent: a ring indexed by packet number, O(1) for every operation.
+//!
+//! Each acknowledgement names all of the window that has arrived. What is open, the packets of which one would be news,
+//! is found without a look at the others: from each that is not open a stride leads towards the next one that is, and
+//! whoever walks it makes it longer (a union-find with path compression).
 
 use std::{
     collections::VecDeque,
@@ -63,12 +67,23 @@ pub(crate) enum Fate {
 #[derive(Debug, Clone)]
 pub(crate) struct SentPacket {
     pub(crate) sent_at: Instant,
-    pub(crate) bytes: u32,
+    pub(crate) bytes: u16,
     pub(crate) fate: Fate,
     pub(crate) app_limited: bool,
     pub(crate) burst: Burst,
     pub(crate) side: Side,
     pub(crate) contents: Contents,
+    pub(crate) stride: Stride,
+}
+
+/// If a packet is not open, none of so many from it on is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stride(u16);
+
+impl Default for Stride {
+    fn default() -> Self {
+        Self(1)
+    }
 }
 
 /// A packet whose fate is final.
@@ -82,6 +97,11 @@ pub(crate) struct Settled {
 }
 
 impl SentPacket {
+    /// Whether an acknowledgement of it would be news.
+    fn is_open(&self) -> bool {
+        matches!(self.fate, Fate::InFlight | Fate::Lost(..))
+    }
+
     /// Whether a loss of it would be repaired: that of PING and FORGET is not.
     fn is_awaited(&self) -> bool {
         self.contents.iter().any(|content| !matches!(content, Content::Forget(_)))
@@ -117,6 +137,9 @@ pub(crate) struct SentLedger {
     /// Most packets in flight at once since the last pause, and most remembered.
     most_in_flight: u64,
     most: usize,
+    /// Packets looked at by [`next_open`](Self::next_open).
+    #[cfg(test)]
+    steps: u64,
 }
 
 impl SentLedger {
@@ -128,11 +151,6 @@ impl SentLedger {
     /// The oldest number whose fate the peer should still tell.
     pub(crate) fn least_unacked(&self) -> PacketNumber {
         PacketNumber(self.least_unacked)
-    }
-
-    /// The oldest number that is remembered.
-    pub(crate) fn base(&self) -> PacketNumber {
-        PacketNumber(self.base)
     }
 
     pub(crate) fn in_flight_bytes(&self) -> u64 {
@@ -164,11 +182,36 @@ impl SentLedger {
     }
 
     pub(crate) fn get(&self, number: u64) -> Option<&SentPacket> {
-        self.packets.get(usize::try_from(number.checked_sub(self.base)?).ok()?)
+        self.packets.get(self.index(number)?)
     }
 
     fn get_mut(&mut self, number: u64) -> Option<&mut SentPacket> {
-        self.packets.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
+        let index = self.index(number)?;
+        self.packets.get_mut(index)
+    }
+
+    fn index(&self, number: u64) -> Option<usize> {
+        usize::try_from(number.checked_sub(self.base)?).ok()
+    }
+
+    /// The first open packet in `from..=to`.
+    pub(crate) fn next_open(&mut self, from: u64, to: u64) -> Option<u64> {
+        let first = self.index(from.max(self.base))?;
+        let mut open = first;
+        while let Some(packet) = self.packets.get(open).filter(|packet| !packet.is_open()) {
+            open += usize::from(packet.stride.0);
+            #[cfg(test)]
+            (self.steps += 1);
+        }
+        // All that were passed lead there from now on.
+        let mut passed = first;
+        while passed < open {
+            let stride = Stride(u16::try_from(open - passed).unwrap_or(u16::MAX));
+            let before = std::mem::replace(&mut self.packets[passed].stride, stride);
+            passed += usize::from(before.0);
+        }
+        let found = self.base + open as u64;
+        (found <= to && found < self.next_number().0).then_some(found)
     }
 
     /// Changes what is known of a packet; returns what was known before.
@@ -224,7 +267,7 @@ impl SentLedger {
         mut on_settled: impl FnMut(Settled),
     ) {
         while let Some(packet) = self.get(self.least_unacked) {
-            let (fate, bytes) = (packet.fate, packet.bytes);
+            let (fate, bytes) = (packet.fate, packet.bytes.into());
             let (burst, side) = (packet.burst, packet.side);
             let settled = match packet.fate {
                 Fate::Acked | Fate::Skipped => true,
@@ -292,12 +335,25 @@ impl SentLedger {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
     use super::*;
 
     fn packet(sent_at: Instant, fate: Fate) -> SentPacket {
         let (burst, contents) = (Burst::Single, Contents::new());
         let side = Side::Neither;
-        SentPacket { sent_at, bytes: 100, fate, app_limited: false, burst, side, contents }
+        SentPacket {
+            sent_at,
+            bytes: 100,
+            fate,
+            app_limited: false,
+            burst,
+            side,
+            contents,
+            stride: Stride::default(),
+        }
     }
 
     #[test]
@@ -315,6 +371,90 @@ mod tests {
         assert_eq!(flight(3_000), large, "used again");
         assert!(flight(1) <= 4 * PAUSE_PACKETS, "a ping needs no more");
         assert!(flight(4_000) >= 4_000);
+    }
+
+    /// Acknowledges all that is open of `ranges`, and tells which packets that were and how many others were looked at.
+    fn acknowledge(ledger: &mut SentLedger, ranges: &[(u64, u64)]) -> (Vec<u64>, u64) {
+        let (mut news, before) = (Vec::new(), ledger.steps);
+        for &(start, end) in ranges {
+            let mut from = start;
+            while let Some(number) = ledger.next_open(from, end) {
+                ledger.set_fate(number, Fate::Acked);
+                news.push(number);
+                from = number + 1;
+            }
+        }
+        (news, ledger.steps - before)
+    }
+
+    // ARQ-ACK-8
+    #[test]
+    fn an_acknowledgement_looks_at_what_is_open_and_not_at_the_window() {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let t0 = Instant::now();
+        let mut ledger = SentLedger::default();
+        let send = |ledger: &mut SentLedger| {
+            let number = ledger.next_number().0;
+            // Each tenth is lost; acknowledgements and a number that was skipped lie between.
+            ledger.push(packet(
+                t0,
+                match number % 100 {
+                    7 => Fate::NeverInFlight,
+                    8 => Fate::Skipped,
+                    _ => Fate::InFlight,
+                },
+            ));
+            number
+        };
+        let ranges = |end: u64| (0..end / 10).map(|n| (10 * n + 1, 10 * n + 9)).collect::<Vec<_>>();
+        (0..10_000).for_each(|_| _ = send(&mut ledger));
+        let (news, _) = acknowledge(&mut ledger, &ranges(10_000));
+        assert_eq!(news.len(), 9_000 - 200);
+        // Whoever passes them for the first time takes a step for each.
+        let (news, steps) = acknowledge(&mut ledger, &ranges(10_000));
+        assert!(news.is_empty() && steps <= 9_000, "{steps} steps");
+        // From then on ten more packets at a time: a step for each range, and for each of the new ones that is passed.
+        for _ in 0..100 {
+            (0..10).for_each(|_| _ = send(&mut ledger));
+            let ranges = ranges(ledger.next_number().0);
+            let (news, steps) = acknowledge(&mut ledger, &ranges);
+            assert!((7..=9).contains(&news.len()), "{news:?}");
+            assert!(steps <= ranges.len() as u64 + 20, "{steps} steps, {} ranges", ranges.len());
+        }
+        // What is open outside of them stays.
+        assert_eq!(ledger.next_open(0, u64::MAX), Some(0));
+        assert_eq!(ledger.next_open(1, 9), None);
+        assert_eq!(ledger.next_open(1, 10), Some(10));
+        assert_eq!(ledger.next_open(ledger.next_number().0 - 9, u64::MAX), None);
+    }
+
+    proptest! {
+        // ARQ-ACK-8
+        #[test]
+        fn what_is_open_is_found_whatever_came_before(
+            fates in prop::collection::vec(0_u8..4, 1..120),
+            ranges in prop::collection::vec((0_u64..140, 0_u64..30), 0..40),
+        ) {
+            #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+            let t0 = Instant::now();
+            let mut ledger = SentLedger::default();
+            for fate in &fates {
+                ledger.push(packet(t0, match fate {
+                    0 => Fate::Skipped,
+                    1 => Fate::NeverInFlight,
+                    2 => Fate::Lost(t0, LossCause::Gap),
+                    _ => Fate::InFlight,
+                }));
+            }
+            let mut open: BTreeSet<u64> = (0..).zip(&fates).filter(|(_, fate)| **fate > 1).map(|(n, _)| n).collect();
+            for (start, len) in ranges {
+                let (news, _) = acknowledge(&mut ledger, &[(start, start + len)]);
+                let expected: Vec<u64> = open.range(start..=start + len).copied().collect();
+                prop_assert_eq!(&news, &expected);
+                open.retain(|number| !expected.contains(number));
+                ledger.prune(t0, None, |_| ());
+            }
+        }
     }
 
     // ARQ-ACK-8, ARQ-ERR-3
@@ -367,10 +507,10 @@ mod tests {
         ledger.prune(t0, Some(t0), |packet| settled.push(packet.lost));
         assert_eq!(ledger.least_unacked(), PacketNumber(0), "lost just now");
         ledger.prune(t0, Some(t0 + Duration::from_millis(1)), |packet| settled.push(packet.lost));
-        assert_eq!((ledger.least_unacked(), ledger.base()), (PacketNumber(4), PacketNumber(0)));
+        assert_eq!((ledger.least_unacked(), ledger.base), (PacketNumber(4), 0));
         ledger.prune(t0 + LOST_MEMORY, None, |packet| settled.push(packet.lost));
         assert_eq!(settled, [true, false], "in the order of sending, each once");
-        assert_eq!(ledger.base(), PacketNumber(4));
+        assert_eq!(ledger.base, 4);
         assert_eq!((ledger.in_flight_packets(), ledger.in_flight_bytes()), (1, 100));
     }
 }

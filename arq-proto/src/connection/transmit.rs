@@ -20,7 +20,7 @@ use crate::{
         lane::{SendLane, SymbolRef},
         message::Sent,
     },
-    sent::{Content, Contents, Fate, SentPacket},
+    sent::{Content, Contents, Fate, SentPacket, Stride},
     symbol::Symbol,
     timer::TimerKind,
     units::{LaneId, LaneSet, MessageSeq, PacketNumber},
@@ -497,12 +497,13 @@ impl Connection {
         self.path.recovery.on_sent(SentPacket {
             sent_at: now,
             // A datagram is at most 64 KiB.
-            bytes: bytes as u32,
+            bytes: bytes as u16,
             fate: if in_flight { Fate::InFlight } else { Fate::NeverInFlight },
             app_limited,
             burst,
             side,
             contents,
+            stride: Stride::default(),
         });
         // The end of a flight: nobody else would make the peer answer soon.
         let is_last =

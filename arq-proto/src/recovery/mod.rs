@@ -36,7 +36,7 @@ use crate::{
     pacing::Pacer,
     path_loss::PathLoss,
     path_mtu::Side,
-    sent::{Contents, Fate, LossCause, SentLedger, SentPacket},
+    sent::{Contents, Fate, LossCause, SentLedger, SentPacket, Stride},
     stats::Stats,
     units::{PacketNumber, Rate},
     wire::ack::Ack,
@@ -190,6 +190,7 @@ impl Recovery {
             burst: Burst::Single,
             side: Side::Neither,
             contents: Contents::new(),
+            stride: Stride::default(),
         });
     }
 
@@ -331,8 +332,10 @@ impl Recovery {
         let in_flight_before = self.ledger.in_flight_bytes();
         let mut newly = NewlyAcked::default();
         for &(start, end) in ack.ranges.iter().rev() {
-            for number in start.max(self.ledger.base().0)..=end {
+            let mut from = start;
+            while let Some(number) = self.ledger.next_open(from, end) {
                 self.acknowledge(now, number, &mut newly);
+                from = number + 1;
             }
         }
         self.largest_acked = self.largest_acked.max(Some(ack.largest()));
@@ -375,17 +378,12 @@ impl Recovery {
     }
 
     fn acknowledge(&mut self, now: Instant, number: u64, newly: &mut NewlyAcked) {
-        let Some(before) = self.ledger.get(number).map(|packet| packet.fate) else { return };
-        match before {
-            Fate::Acked | Fate::NeverInFlight | Fate::Skipped => return,
-            Fate::InFlight | Fate::Lost(..) => {}
-        }
-        self.ledger.set_fate(number, Fate::Acked);
+        let before = self.ledger.set_fate(number, Fate::Acked);
         self.outcome.acked.extend(self.ledger.take_contents(number));
         let Some(packet) = self.ledger.get(number) else { return };
         let (sent_at, bytes, app_limited) =
             (packet.sent_at, u64::from(packet.bytes), packet.app_limited);
-        if let Fate::Lost(_, cause) = before {
+        if let Some(Fate::Lost(_, cause)) = before {
             let largest = PacketNumber(number);
             let lost = LossSample { now, bytes, packets: 1, largest, sent_at, cause };
             self.on_spurious_loss(&lost);

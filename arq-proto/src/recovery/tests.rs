@@ -18,7 +18,16 @@ fn packet(sent_at: Instant, in_flight: bool) -> SentPacket {
     let fate = if in_flight { Fate::InFlight } else { Fate::NeverInFlight };
     let (burst, contents) = (Burst::Single, Contents::new());
     let side = Side::Neither;
-    SentPacket { sent_at, bytes: 1_000, fate, app_limited: true, burst, side, contents }
+    SentPacket {
+        sent_at,
+        bytes: 1_000,
+        fate,
+        app_limited: true,
+        burst,
+        side,
+        contents,
+        stride: Stride::default(),
+    }
 }
 
 /// A flight of which the last packet arrives first, so that others are given up for lost.
