@@ -7,9 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{
-    range_set::RangeSet, recovery::estimate::LossEstimator, units::PacketNumber, wire::ack::Ack,
-};
+use crate::{path_loss::PathLoss, range_set::RangeSet, units::PacketNumber, wire::ack::Ack};
 
 /// Ranges remembered: more than any acknowledgement can name (897: the largest number, and every second bit of the
 /// longest bitmap), and a bound on memory.
@@ -54,7 +52,7 @@ pub(crate) struct AckManager {
     /// Numbers below are counted as arrived or lost, in their order; the first to arrive is the first counted.
     counted: u64,
     /// How much of what the peer sends is lost.
-    pub(crate) loss: LossEstimator,
+    pub(crate) loss: PathLoss,
 }
 
 impl AckManager {
@@ -72,7 +70,7 @@ impl AckManager {
             round_start: now,
             round_packets: 0,
             counted: 0,
-            loss: LossEstimator::default(),
+            loss: PathLoss::default(),
         }
     }
 
@@ -332,7 +330,7 @@ mod tests {
                 receive(&mut acks, t0, number, AckRequest::Eventually);
             }
         }
-        let mut nothing_lost = LossEstimator::default();
+        let mut nothing_lost = PathLoss::default();
         (0..10_000).for_each(|_| nothing_lost.record(false));
         assert_eq!(acks.loss.upper(), nothing_lost.upper());
         assert_eq!(acks.loss.calm(), nothing_lost.calm());

@@ -11,6 +11,7 @@
 
 mod acks;
 mod batches;
+mod chance;
 mod chunk_size;
 pub mod config;
 mod congestion;
@@ -25,6 +26,7 @@ mod fec;
 pub mod fec;
 mod flow;
 mod pacing;
+mod path_loss;
 mod path_mtu;
 mod per_lane;
 #[cfg(not(feature = "internals"))]

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
 //! The ledger of packets sent: a ring indexed by packet number, O(1) for every operation.
+//!
+//! Each acknowledgement names all of the window that has arrived. What is open, the packets of which one would be news,
+//! is found without a look at the others: from each that is not open a stride leads towards the next one that is, and
+//! whoever walks it makes it longer (a union-find with path compression).
 
 use std::{
     collections::VecDeque,
@@ -11,7 +15,6 @@ use smallvec::SmallVec;
 
 use crate::{
     batches::Burst,
-    congestion::LossCause,
     path_mtu::Side,
     symbol::Symbol,
     units::{LaneId, MessageSeq, PacketNumber},
@@ -35,6 +38,15 @@ pub(crate) enum Content {
 /// Most packets carry one symbol; small messages share one.
 pub(crate) type Contents = SmallVec<[Content; 2]>;
 
+/// How a loss was noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LossCause {
+    /// Later packets were acknowledged.
+    Gap,
+    /// No ACK came for a probe time-out.
+    Timeout,
+}
+
 /// What is known of a packet number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
@@ -55,17 +67,29 @@ pub(crate) enum Fate {
 #[derive(Debug, Clone)]
 pub(crate) struct SentPacket {
     pub(crate) sent_at: Instant,
-    pub(crate) bytes: u32,
+    pub(crate) bytes: u16,
     pub(crate) fate: Fate,
     pub(crate) app_limited: bool,
     pub(crate) burst: Burst,
     pub(crate) side: Side,
     pub(crate) contents: Contents,
+    pub(crate) stride: Stride,
+}
+
+/// If a packet is not open, none of so many from it on is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stride(u16);
+
+impl Default for Stride {
+    fn default() -> Self {
+        Self(1)
+    }
 }
 
 /// A packet whose fate is final.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settled {
+    pub(crate) number: PacketNumber,
     pub(crate) bytes: u32,
     pub(crate) burst: Burst,
     pub(crate) side: Side,
@@ -73,6 +97,11 @@ pub(crate) struct Settled {
 }
 
 impl SentPacket {
+    /// Whether an acknowledgement of it would be news.
+    fn is_open(&self) -> bool {
+        matches!(self.fate, Fate::InFlight | Fate::Lost(..))
+    }
+
     /// Whether a loss of it would be repaired: that of PING and FORGET is not.
     fn is_awaited(&self) -> bool {
         self.contents.iter().any(|content| !matches!(content, Content::Forget(_)))
@@ -85,8 +114,8 @@ const LOST_MEMORY: Duration = Duration::from_secs(15);
 /// Packets remembered beside those of interest, and acknowledgements among those.
 const MAX_REMEMBERED: u64 = 4_096;
 /// The peer decides when it answers, and until then may have every packet of its own acknowledged at once. So no
-/// more packets than these lie above the floor, beside those of so many of the largest flights since the last pause:
-/// a packet that was lost holds the floor for about three round trips.
+/// more packets than these follow the least unacked one, beside those of so many of the largest flights since the last
+/// pause: a packet that was lost is waited for about three round trips.
 const MAX_OPEN: u64 = 16_384;
 const OPEN_FLIGHTS: u64 = 4;
 /// No more than a few pings and acknowledgements are remembered in a pause.
@@ -98,7 +127,7 @@ pub(crate) struct SentLedger {
     base: u64,
     packets: VecDeque<SentPacket>,
     /// The oldest number whose fate the peer should still tell.
-    floor: u64,
+    least_unacked: u64,
     /// No packet below this number is in flight.
     first_in_flight: u64,
     in_flight_packets: u64,
@@ -108,6 +137,9 @@ pub(crate) struct SentLedger {
     /// Most packets in flight at once since the last pause, and most remembered.
     most_in_flight: u64,
     most: usize,
+    /// Packets looked at by [`next_open`](Self::next_open).
+    #[cfg(test)]
+    steps: u64,
 }
 
 impl SentLedger {
@@ -117,13 +149,8 @@ impl SentLedger {
     }
 
     /// The oldest number whose fate the peer should still tell.
-    pub(crate) fn floor(&self) -> PacketNumber {
-        PacketNumber(self.floor)
-    }
-
-    /// The oldest number that is remembered.
-    pub(crate) fn base(&self) -> PacketNumber {
-        PacketNumber(self.base)
+    pub(crate) fn least_unacked(&self) -> PacketNumber {
+        PacketNumber(self.least_unacked)
     }
 
     pub(crate) fn in_flight_bytes(&self) -> u64 {
@@ -155,11 +182,36 @@ impl SentLedger {
     }
 
     pub(crate) fn get(&self, number: u64) -> Option<&SentPacket> {
-        self.packets.get(usize::try_from(number.checked_sub(self.base)?).ok()?)
+        self.packets.get(self.index(number)?)
     }
 
     fn get_mut(&mut self, number: u64) -> Option<&mut SentPacket> {
-        self.packets.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
+        let index = self.index(number)?;
+        self.packets.get_mut(index)
+    }
+
+    fn index(&self, number: u64) -> Option<usize> {
+        usize::try_from(number.checked_sub(self.base)?).ok()
+    }
+
+    /// The first open packet in `from..=to`.
+    pub(crate) fn next_open(&mut self, from: u64, to: u64) -> Option<u64> {
+        let first = self.index(from.max(self.base))?;
+        let mut open = first;
+        while let Some(packet) = self.packets.get(open).filter(|packet| !packet.is_open()) {
+            open += usize::from(packet.stride.0);
+            #[cfg(test)]
+            (self.steps += 1);
+        }
+        // All that were passed lead there from now on.
+        let mut passed = first;
+        while passed < open {
+            let stride = Stride(u16::try_from(open - passed).unwrap_or(u16::MAX));
+            let before = std::mem::replace(&mut self.packets[passed].stride, stride);
+            passed += usize::from(before.0);
+        }
+        let found = self.base + open as u64;
+        (found <= to && found < self.next_number().0).then_some(found)
     }
 
     /// Changes what is known of a packet; returns what was known before.
@@ -195,33 +247,32 @@ impl SentLedger {
             .filter(|(_, packet)| packet.fate == Fate::InFlight)
     }
 
-    /// Packets from the floor on.
+    /// Packets from the least unacked one on.
     fn open_packets(&self) -> u64 {
-        self.next_number().0 - self.floor
+        self.next_number().0 - self.least_unacked
     }
 
-    /// Whether so many packets lie above the floor that it cannot wait any longer: nor for a packet in flight,
-    /// which must be given up for that.
+    /// Whether so many packets follow the least unacked one that it cannot be waited for any longer: if it is in flight,
+    /// it must be given up.
     pub(crate) fn is_crowded(&self) -> bool {
         self.open_packets() > MAX_OPEN + OPEN_FLIGHTS * self.most_in_flight
     }
 
-    /// Raises the floor past packets whose fate is known or was decided before
-    /// `settled_before`, and forgets the oldest ones below it. Tells `on_settled`, in the order of
-    /// sending, the number of each packet and whether it was lost for good.
+    /// Passes the packets whose fate is known or was decided before `settled_before`, and forgets the oldest of those
+    /// that were passed. Tells `on_settled` of each packet that was in flight, in the order of sending.
     pub(crate) fn prune(
         &mut self,
         now: Instant,
         settled_before: Option<Instant>,
-        mut on_settled: impl FnMut(u64, Settled),
+        mut on_settled: impl FnMut(Settled),
     ) {
-        while let Some(packet) = self.get(self.floor) {
-            let (fate, bytes) = (packet.fate, packet.bytes);
+        while let Some(packet) = self.get(self.least_unacked) {
+            let (fate, bytes) = (packet.fate, packet.bytes.into());
             let (burst, side) = (packet.burst, packet.side);
             let settled = match packet.fate {
                 Fate::Acked | Fate::Skipped => true,
-                // What lies below the floor is dropped on arrival: an acknowledgement that was
-                // overtaken should not be.
+                // The peer drops what lies below the least unacked one: an acknowledgement that was overtaken should
+                // not be.
                 Fate::NeverInFlight => {
                     let many = self.open_packets() > MAX_REMEMBERED;
                     many || settled_before.is_some_and(|limit| packet.sent_at < limit)
@@ -234,20 +285,18 @@ impl SentLedger {
             if !settled {
                 break;
             }
-            match fate {
-                Fate::Acked => on_settled(self.floor, Settled { bytes, burst, side, lost: false }),
-                Fate::Lost(..) => {
-                    on_settled(self.floor, Settled { bytes, burst, side, lost: true })
-                }
-                Fate::InFlight | Fate::NeverInFlight | Fate::Skipped => {}
+            let lost = matches!(fate, Fate::Lost(..));
+            if lost || fate == Fate::Acked {
+                let number = PacketNumber(self.least_unacked);
+                on_settled(Settled { number, bytes, burst, side, lost });
             }
-            self.floor += 1;
+            self.least_unacked += 1;
         }
-        while self.base < self.floor {
+        while self.base < self.least_unacked {
             let Some(front) = self.packets.front() else { return };
             if let Fate::Lost(at, _) = front.fate {
                 let recent = now.saturating_duration_since(at) < LOST_MEMORY;
-                if recent && self.floor - self.base <= MAX_REMEMBERED {
+                if recent && self.least_unacked - self.base <= MAX_REMEMBERED {
                     return;
                 }
             }
@@ -274,7 +323,7 @@ impl SentLedger {
     /// Forgets everything: nothing that was sent matters any more.
     pub(crate) fn clear(&mut self) {
         self.base = self.next_number().0;
-        self.floor = self.base;
+        self.least_unacked = self.base;
         self.packets.clear();
         self.first_in_flight = self.base;
         self.in_flight_packets = 0;
@@ -286,12 +335,25 @@ impl SentLedger {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
     use super::*;
 
     fn packet(sent_at: Instant, fate: Fate) -> SentPacket {
         let (burst, contents) = (Burst::Single, Contents::new());
         let side = Side::Neither;
-        SentPacket { sent_at, bytes: 100, fate, app_limited: false, burst, side, contents }
+        SentPacket {
+            sent_at,
+            bytes: 100,
+            fate,
+            app_limited: false,
+            burst,
+            side,
+            contents,
+            stride: Stride::default(),
+        }
     }
 
     #[test]
@@ -301,7 +363,7 @@ mod tests {
         let mut ledger = SentLedger::default();
         let mut flight = |packets| {
             (0..packets).for_each(|_| ledger.push(packet(t0, Fate::Acked)));
-            ledger.prune(t0, None, |_, _| ());
+            ledger.prune(t0, None, |_| ());
             ledger.packets.capacity()
         };
         let large = flight(4_000);
@@ -311,22 +373,106 @@ mod tests {
         assert!(flight(4_000) >= 4_000);
     }
 
+    /// Acknowledges all that is open of `ranges`, and tells which packets that were and how many others were looked at.
+    fn acknowledge(ledger: &mut SentLedger, ranges: &[(u64, u64)]) -> (Vec<u64>, u64) {
+        let (mut news, before) = (Vec::new(), ledger.steps);
+        for &(start, end) in ranges {
+            let mut from = start;
+            while let Some(number) = ledger.next_open(from, end) {
+                ledger.set_fate(number, Fate::Acked);
+                news.push(number);
+                from = number + 1;
+            }
+        }
+        (news, ledger.steps - before)
+    }
+
+    // ARQ-ACK-8
+    #[test]
+    fn an_acknowledgement_looks_at_what_is_open_and_not_at_the_window() {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let t0 = Instant::now();
+        let mut ledger = SentLedger::default();
+        let send = |ledger: &mut SentLedger| {
+            let number = ledger.next_number().0;
+            // Each tenth is lost; acknowledgements and a number that was skipped lie between.
+            ledger.push(packet(
+                t0,
+                match number % 100 {
+                    7 => Fate::NeverInFlight,
+                    8 => Fate::Skipped,
+                    _ => Fate::InFlight,
+                },
+            ));
+            number
+        };
+        let ranges = |end: u64| (0..end / 10).map(|n| (10 * n + 1, 10 * n + 9)).collect::<Vec<_>>();
+        (0..10_000).for_each(|_| _ = send(&mut ledger));
+        let (news, _) = acknowledge(&mut ledger, &ranges(10_000));
+        assert_eq!(news.len(), 9_000 - 200);
+        // Whoever passes them for the first time takes a step for each.
+        let (news, steps) = acknowledge(&mut ledger, &ranges(10_000));
+        assert!(news.is_empty() && steps <= 9_000, "{steps} steps");
+        // From then on ten more packets at a time: a step for each range, and for each of the new ones that is passed.
+        for _ in 0..100 {
+            (0..10).for_each(|_| _ = send(&mut ledger));
+            let ranges = ranges(ledger.next_number().0);
+            let (news, steps) = acknowledge(&mut ledger, &ranges);
+            assert!((7..=9).contains(&news.len()), "{news:?}");
+            assert!(steps <= ranges.len() as u64 + 20, "{steps} steps, {} ranges", ranges.len());
+        }
+        // What is open outside of them stays.
+        assert_eq!(ledger.next_open(0, u64::MAX), Some(0));
+        assert_eq!(ledger.next_open(1, 9), None);
+        assert_eq!(ledger.next_open(1, 10), Some(10));
+        assert_eq!(ledger.next_open(ledger.next_number().0 - 9, u64::MAX), None);
+    }
+
+    proptest! {
+        // ARQ-ACK-8
+        #[test]
+        fn what_is_open_is_found_whatever_came_before(
+            fates in prop::collection::vec(0_u8..4, 1..120),
+            ranges in prop::collection::vec((0_u64..140, 0_u64..30), 0..40),
+        ) {
+            #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+            let t0 = Instant::now();
+            let mut ledger = SentLedger::default();
+            for fate in &fates {
+                ledger.push(packet(t0, match fate {
+                    0 => Fate::Skipped,
+                    1 => Fate::NeverInFlight,
+                    2 => Fate::Lost(t0, LossCause::Gap),
+                    _ => Fate::InFlight,
+                }));
+            }
+            let mut open: BTreeSet<u64> = (0..).zip(&fates).filter(|(_, fate)| **fate > 1).map(|(n, _)| n).collect();
+            for (start, len) in ranges {
+                let (news, _) = acknowledge(&mut ledger, &[(start, start + len)]);
+                let expected: Vec<u64> = open.range(start..=start + len).copied().collect();
+                prop_assert_eq!(&news, &expected);
+                open.retain(|number| !expected.contains(number));
+                ledger.prune(t0, None, |_| ());
+            }
+        }
+    }
+
     // ARQ-ACK-8, ARQ-ERR-3
     #[test]
-    fn the_floor_waits_for_a_packet_no_longer_than_there_is_room_for_later_ones() {
+    fn a_packet_is_waited_for_no_longer_than_there_is_room_for_later_ones() {
         #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
         let t0 = Instant::now();
         let mut ledger = SentLedger::default();
         let push = |ledger: &mut SentLedger, packets: u64, fate| {
             (0..packets).for_each(|_| ledger.push(packet(t0, fate)));
-            ledger.prune(t0, None, |_, _| ());
+            ledger.prune(t0, None, |_| ());
         };
         push(&mut ledger, 1, Fate::InFlight);
         push(&mut ledger, MAX_OPEN + OPEN_FLIGHTS - 1, Fate::NeverInFlight);
         assert!(!ledger.is_crowded());
         push(&mut ledger, 1, Fate::NeverInFlight);
         assert!(ledger.is_crowded());
-        assert_eq!(ledger.floor(), PacketNumber(0), "not past what is in flight");
+        assert_eq!(ledger.least_unacked(), PacketNumber(0), "not past what is in flight");
         ledger.set_fate(0, Fate::Lost(t0, LossCause::Timeout));
         push(&mut ledger, 0, Fate::NeverInFlight);
         assert!(!ledger.is_crowded() && ledger.packets.len() as u64 <= MAX_REMEMBERED);
@@ -354,18 +500,17 @@ mod tests {
         assert_eq!(ledger.set_fate(2, Fate::Acked), Some(Fate::Acked));
         assert_eq!(ledger.set_fate(9, Fate::Acked), None);
         let mut settled = Vec::new();
-        ledger.prune(t0, None, |_, packet| settled.push(packet.lost));
-        assert_eq!(ledger.floor(), PacketNumber(0));
+        ledger.prune(t0, None, |packet| settled.push(packet.lost));
+        assert_eq!(ledger.least_unacked(), PacketNumber(0));
         ledger.set_fate(0, Fate::Lost(t0, LossCause::Gap));
         assert_eq!(ledger.in_flight().map(|(n, _)| n).collect::<Vec<_>>(), [4]);
-        ledger.prune(t0, Some(t0), |_, packet| settled.push(packet.lost));
-        assert_eq!(ledger.floor(), PacketNumber(0), "lost just now");
-        ledger
-            .prune(t0, Some(t0 + Duration::from_millis(1)), |_, packet| settled.push(packet.lost));
-        assert_eq!((ledger.floor(), ledger.base()), (PacketNumber(4), PacketNumber(0)));
-        ledger.prune(t0 + LOST_MEMORY, None, |_, packet| settled.push(packet.lost));
+        ledger.prune(t0, Some(t0), |packet| settled.push(packet.lost));
+        assert_eq!(ledger.least_unacked(), PacketNumber(0), "lost just now");
+        ledger.prune(t0, Some(t0 + Duration::from_millis(1)), |packet| settled.push(packet.lost));
+        assert_eq!((ledger.least_unacked(), ledger.base), (PacketNumber(4), 0));
+        ledger.prune(t0 + LOST_MEMORY, None, |packet| settled.push(packet.lost));
         assert_eq!(settled, [true, false], "in the order of sending, each once");
-        assert_eq!(ledger.base(), PacketNumber(4));
+        assert_eq!(ledger.base, 4);
         assert_eq!((ledger.in_flight_packets(), ledger.in_flight_bytes()), (1, 100));
     }
 }

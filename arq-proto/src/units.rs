@@ -4,7 +4,7 @@
 
 use std::{
     fmt,
-    ops::{BitAnd, RangeInclusive, Sub},
+    ops::{BitAnd, Sub},
     time::Duration,
 };
 
@@ -295,14 +295,6 @@ impl Probability {
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / 1e6
     }
-}
-
-/// How many losses in a row chance explains no more, where a share `loss` is lost: as many happen with a chance of `doubt` at
-/// most. Within `bounds`.
-pub(crate) fn losses_beyond_chance(loss: f64, doubt: f64, bounds: RangeInclusive<u32>) -> u32 {
-    let count = (doubt.ln() / loss.clamp(1e-9, 0.999).ln()).ceil();
-    // The clamp bounds the cast.
-    count.clamp((*bounds.start()).into(), (*bounds.end()).into()) as u32
 }
 
 impl fmt::Display for Probability {

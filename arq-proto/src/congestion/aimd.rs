@@ -127,7 +127,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::{congestion::LossCause, units::PacketNumber};
+    use crate::{sent::LossCause, units::PacketNumber};
 
     const MTU: u64 = 1_200;
 

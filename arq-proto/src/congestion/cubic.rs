@@ -200,10 +200,7 @@ impl Controller for Cubic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        congestion::{LossCause, RttSample},
-        units::PacketNumber,
-    };
+    use crate::{congestion::RttSample, sent::LossCause, units::PacketNumber};
 
     const MTU: u64 = 1_000;
     const RTT: Duration = Duration::from_millis(100);

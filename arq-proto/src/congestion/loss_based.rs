@@ -5,8 +5,8 @@
 
 use std::time::Instant;
 
-use super::{AckSample, LossCause, LossSample};
-use crate::units::PacketNumber;
+use super::{AckSample, LossSample};
+use crate::{sent::LossCause, units::PacketNumber};
 
 /// The first and the least window (RFC 9002 §7.2).
 pub(super) const INITIAL_PACKETS: u64 = 10;

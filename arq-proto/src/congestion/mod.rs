@@ -24,6 +24,7 @@ use cubic::Cubic;
 
 use crate::{
     config::CongestionConfig,
+    sent::LossCause,
     units::{PacketNumber, Rate},
 };
 
@@ -80,15 +81,6 @@ pub(crate) struct AckSample {
     /// Whether the largest packet was the last one that there was to send: the application, not the window, limited
     /// what was in flight. Of the packets of a flight before its last one it is not known.
     pub(crate) app_limited: bool,
-}
-
-/// How a loss was noticed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LossCause {
-    /// Later packets were acknowledged.
-    Gap,
-    /// The tail was silent for a probe time-out.
-    Timeout,
 }
 
 /// What was declared lost at once.

@@ -97,12 +97,12 @@ impl Connection {
     pub(crate) fn accept(now: Instant, origin: Origin, accepted: Accepted) -> Self {
         let mut connection = Self::new(now, origin, State::Open { cookie: None });
         connection.remote_cid = accepted.remote_cid;
-        let rtt = &mut connection.path.recovery.rtt;
+        let recovery = &mut connection.path.recovery;
         // A shorter age bounds the round trip, but a host that slept may have made it too long for a sample.
-        if accepted.is_first && accepted.age > rtt.smoothed() {
-            rtt.update(accepted.age, Duration::ZERO);
+        if accepted.is_first && accepted.age > recovery.rtt().smoothed() {
+            recovery.on_handshake_rtt(accepted.age);
         } else {
-            rtt.assume_at_most(accepted.age);
+            recovery.assume_rtt_at_most(accepted.age);
         }
         connection.apply_params(accepted.params);
         // What the client has sent so far passes; of what this side sends nothing is known.
@@ -126,7 +126,7 @@ impl Connection {
         };
         if let Some(sent_at) = hello.sent.get(usize::from(challenge.attempt)) {
             let sample = now.saturating_duration_since(*sent_at);
-            self.path.recovery.rtt.update(sample, Duration::ZERO);
+            self.path.recovery.on_handshake_rtt(sample);
         }
         let hello_bytes = hello.bytes_of(challenge.attempt);
         let mut params = Vec::new();

@@ -35,7 +35,7 @@ use crate::{
     config::{Config, MAX_MTU},
     error::{ConnectionError, SendError},
     event::Event,
-    recovery::{left_out::LeftOut, sleep, Outcome},
+    recovery::{left_out::LeftOut, sleep},
     send::queue::Outlet,
     stats::Stats,
     textbook,
@@ -111,7 +111,6 @@ pub struct Connection {
     other_port: OtherPort,
     events: VecDeque<Event>,
     close_reason: Option<ConnectionError>,
-    outcome: Outcome,
     counters: Stats,
     rng: ChaCha8Rng,
 }
@@ -140,7 +139,6 @@ impl Connection {
             other_port: OtherPort::default(),
             events: VecDeque::new(),
             close_reason: None,
-            outcome: Outcome::default(),
             counters: Stats::default(),
             rng,
         }

@@ -46,7 +46,7 @@ impl Connection {
         };
         self.other_port.next = Some((at, interval));
         // Not where bad luck explains it.
-        let flat = pto::flat_count(self.path.recovery.loss.upper(), self.path.acks.loss.upper());
+        let flat = pto::flat_count(self.path.recovery.loss().upper(), self.path.acks.loss.upper());
         if time_outs > flat && now >= at {
             let interval = (2 * interval).min(MAX_INTERVAL);
             self.other_port = OtherPort { next: Some((now + interval, interval)), due: true };

@@ -101,7 +101,7 @@ impl Path {
     /// Whether the last request is answered, or an eighth of a round trip old. With a full window every packet is the
     /// last one for now: without this a bulk sender would have each of them acknowledged.
     pub(super) fn may_request_ack(&self, now: Instant) -> bool {
-        let interval = self.recovery.rtt.smoothed() / ACK_REQUESTS_PER_ROUND_TRIP;
+        let interval = self.recovery.rtt().smoothed() / ACK_REQUESTS_PER_ROUND_TRIP;
         self.ack_requested.is_none_or(|(number, at)| {
             self.recovery.largest_acked() >= Some(number) || now >= at + interval
         })

@@ -37,7 +37,7 @@ impl Connection {
     /// Datagrams with messages that were refused count as lost like others.
     pub fn handle_refused(&mut self, now: Instant, size: usize) {
         let now = self.advance(now);
-        self.path.mtu.on_refused(now, size, self.path.recovery.loss.upper());
+        self.path.mtu.on_refused(now, size, self.path.recovery.loss().upper());
         self.follow_path_mtu();
         self.rearm(now);
     }
@@ -73,7 +73,7 @@ impl Connection {
         }
         // The handshake had packets as long as a probe: where its round trip was long, a probe may take the line for a
         // second.
-        if self.path.recovery.rtt.min() > MOST_FOR_A_PROBE && !self.outgoing.has_long_messages {
+        if self.path.recovery.rtt().min() > MOST_FOR_A_PROBE && !self.outgoing.has_long_messages {
             return false;
         }
         self.path.mtu.looks_for_more().is_none_or(|ceiling| self.wants_more(ceiling))
@@ -96,7 +96,7 @@ impl Connection {
             return None;
         }
         let busy = self.path.recovery.in_flight_bytes() > 0;
-        let size = self.path.mtu.next_probe(now, self.path.recovery.loss.upper(), busy)?;
+        let size = self.path.mtu.next_probe(now, self.path.recovery.loss().upper(), busy)?;
         if self.path.recovery.pacing_delay(now).is_some() {
             return None;
         }
@@ -132,17 +132,16 @@ impl Connection {
     }
 
     pub(super) fn on_mtu_timer(&mut self, now: Instant) {
-        let (acked, loss) = (self.path.recovery.largest_acked(), self.path.recovery.loss.upper());
+        let (acked, loss) = (self.path.recovery.largest_acked(), self.path.recovery.loss().upper());
         self.path.mtu.on_deadline(now, acked, loss);
         self.follow_path_mtu();
     }
 
     /// What became of packets that are settled tells of sizes and batches.
-    pub(super) fn learn_shapes(&mut self, now: Instant) {
-        let mut settled = std::mem::take(&mut self.path.recovery.settled);
-        let loss = self.path.recovery.loss.upper();
+    pub(super) fn learn_shapes(&mut self, now: Instant, settled: &[Settled]) {
+        let loss = self.path.recovery.loss().upper();
         let had_stopped = self.path.batches.are_stopped();
-        for Settled { bytes, burst, side, lost } in settled.drain(..) {
+        for &Settled { bytes, burst, side, lost, .. } in settled {
             self.path.batches.on_settled(burst, lost);
             // Most packets of a batch are long: its loss is not that of their size.
             if !self.path.batches.doubts(burst) {
@@ -151,14 +150,12 @@ impl Connection {
                 self.path.chunk_tuner.on_settled(bytes, lost);
             }
         }
-        // Keeps the buffer: it is filled for every acknowledgement.
-        self.path.recovery.settled = settled;
         if self.path.batches.are_stopped() && !had_stopped {
             self.on_batches_lost();
         }
         self.follow_path_mtu();
         // Longer than chance alone makes them.
-        let burst = self.path.recovery.loss.mean_run() * (1.0 - loss.as_f64());
+        let burst = self.path.recovery.loss().mean_run() * (1.0 - loss.as_f64());
         self.path.chunk_tuner.decide(self.largest_chunk_bytes(), burst);
     }
 

@@ -15,6 +15,7 @@ use crate::{
     acks::{AckRequest, Arrival},
     error::{ConnectionError, Violation},
     event::Event,
+    recovery::Outcome,
     recv::lane::{Received, ReceivedSymbol},
     textbook,
     units::LaneId,
@@ -48,12 +49,12 @@ impl<'a> Datagram<'a> {
 }
 
 /// What the frames of a packet were.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 struct Seen {
     /// One of them wants an acknowledgement.
     eliciting: bool,
-    /// One of them is an acknowledgement.
-    acked: bool,
+    /// What one of them, an acknowledgement, tells.
+    acked: Option<Outcome>,
     /// How long the messages of a lane that follow have been waiting in this host.
     waited: Option<(LaneId, Duration)>,
 }
@@ -81,8 +82,8 @@ impl Connection {
             }
         }
         // What arrives may have to be acknowledged, packet by packet.
-        if self.path.recovery.give_up_oldest(now, &mut self.outcome) {
-            self.settle(now);
+        if let Some(outcome) = self.path.recovery.give_up_oldest(now) {
+            self.settle(now, outcome);
         }
         self.incoming.age_memory(now);
         self.rearm(now);
@@ -148,9 +149,9 @@ impl Connection {
         self.incoming.on_packet(datagram.len());
         let next_in_order = |lane| self.incoming.next_in_order(lane);
         let takes_symbols = textbook::takes_symbols(&self.config, frames, next_in_order);
-        let seen = self.on_frames(now, from, frames, takes_symbols);
-        if seen.as_ref().is_ok_and(|seen| seen.acked) {
-            self.settle(now);
+        let mut seen = self.on_frames(now, from, frames, takes_symbols);
+        if let Some(outcome) = seen.as_mut().ok().and_then(|seen| seen.acked.take()) {
+            self.settle(now, outcome);
         }
         match seen {
             Ok(_) if !takes_symbols => self.counters.datagrams_dropped += 1,
@@ -161,7 +162,7 @@ impl Connection {
                     (true, true) => AckRequest::Now,
                 };
                 let floor = number.0.saturating_sub(header.span);
-                let rtt = self.path.recovery.rtt.smoothed();
+                let rtt = self.path.recovery.rtt().smoothed();
                 self.path.acks.on_packet(now, number, floor, request, rtt);
             }
             Err(violation) => self.violate(now, violation),
@@ -180,9 +181,8 @@ impl Connection {
         let mut seen = Seen::default();
         while let Some(frame) = Frame::decode(&mut frames).map_err(Violation::Frame)? {
             seen.eliciting |= frame.is_ack_eliciting();
-            let is_ack = matches!(frame, Frame::Ack(_));
             // One describes the whole window: more of them would only cost time.
-            if is_ack && std::mem::replace(&mut seen.acked, true) {
+            if matches!(frame, Frame::Ack(_)) && seen.acked.is_some() {
                 return Err(Violation::Frame(DecodeError::Invalid("ack.repeated")));
             }
             if takes_symbols || !matches!(frame, Frame::Chunk(_) | Frame::Repair(_)) {
@@ -202,7 +202,7 @@ impl Connection {
         match frame {
             Frame::Padding | Frame::Ping => {}
             Frame::Ack(ack) => {
-                self.path.recovery.on_ack(now, &ack, &mut self.outcome)?;
+                seen.acked = Some(self.path.recovery.on_ack(now, &ack)?);
                 self.path.mtu.on_ack(now, &ack);
             }
             Frame::Close { reason } => self.on_close(now, reason),

@@ -6,12 +6,11 @@
 use std::time::Instant;
 
 use super::Connection;
-use crate::{sent::Content, units::LaneSet};
+use crate::{recovery::Outcome, sent::Content, units::LaneSet};
 
 impl Connection {
     /// Tells the lanes the fate of what they sent.
-    pub(super) fn settle(&mut self, now: Instant) {
-        let mut outcome = std::mem::take(&mut self.outcome);
+    pub(super) fn settle(&mut self, now: Instant, mut outcome: Outcome) {
         for content in outcome.acked.drain(..) {
             match content {
                 Content::Symbol { lane, seq, segmentation, symbol } => {
@@ -37,16 +36,16 @@ impl Connection {
                 Content::Close => {}
             }
         }
-        let by_time_out = std::mem::take(&mut outcome.by_time_out);
         if !(damaged.is_empty() && outcome.doubtful.is_empty()) {
             let redundancy = self.redundancy();
-            self.outgoing.repair(damaged, redundancy.target(by_time_out));
+            self.outgoing.repair(damaged, redundancy.target(outcome.by_time_out));
             let suspect = outcome.doubtful.drain(..);
             self.outgoing.on_acks_lost(suspect, redundancy.target_of_suspects());
         }
-        // Keep the buffers: they are filled for every acknowledgement.
-        self.outcome = outcome;
-        self.learn_shapes(now);
+        if self.close_reason.is_none() {
+            self.learn_shapes(now, &outcome.settled);
+        }
+        self.path.recovery.recycle(outcome);
         self.finish_if_flushed(now);
     }
 }

@@ -20,8 +20,8 @@ impl Connection {
         match kind {
             TimerKind::Handshake => self.on_handshake_timer(now),
             TimerKind::Loss => {
-                self.path.recovery.detect(now, &mut self.outcome);
-                self.settle(now);
+                let outcome = self.path.recovery.on_loss_timer(now);
+                self.settle(now, outcome);
             }
             TimerKind::Pto => self.on_pto_timer(now),
             TimerKind::Ack => self.path.acks.on_deadline(),
@@ -43,22 +43,23 @@ impl Connection {
     fn on_pto_timer(&mut self, now: Instant) {
         let reverse = self.path.acks.loss.upper();
         let chance = self.redundancy().chance();
-        if self.path.recovery.probe_is_due(now, reverse) {
+        let outcome = if self.path.recovery.probe_is_due(now, reverse) {
             self.counters.ptos += 1;
             let asks = self.path.recovery.time_outs() < ASKING_PROBES
                 && chance.is_some_and(|chance| self.outgoing.has_enough_in_flight(chance));
-            self.path.recovery.on_pto(now, reverse, asks, &mut self.outcome);
+            let outcome = self.path.recovery.on_pto(now, reverse, asks);
             let time_outs = self.path.recovery.time_outs();
             self.path.small_packet_due = self.path.mtu.wants_small_packet(time_outs);
             self.path.mtu.on_time_out();
             self.follow_path_mtu();
             self.consider_other_port(now);
+            outcome
         } else {
             let outgoing = &self.outgoing;
             let judge = |content: &Content| outgoing.without_ack(content, chance);
-            self.path.recovery.on_tail_time_out(now, judge, &mut self.outcome);
-        }
-        self.settle(now);
+            self.path.recovery.on_tail_time_out(now, judge)
+        };
+        self.settle(now, outcome);
     }
 
     /// Gives up best-effort messages whose time is over.
@@ -95,7 +96,7 @@ impl Connection {
         if self.path.is_local {
             return self.config.keep_alive.min(MAX_LOCAL_KEEP_ALIVE);
         }
-        let slow = KEEP_ALIVE_ROUND_TRIPS * self.path.recovery.rtt.min();
+        let slow = KEEP_ALIVE_ROUND_TRIPS * self.path.recovery.rtt().min();
         self.config.keep_alive.max(slow.min(self.config.idle_timeout / 4))
     }
 

@@ -16,9 +16,8 @@ use crate::{
     config::Config,
     error::ConnectionError,
     path_mtu::Side,
-    recovery::Departure,
     send::{lane::SendLane, message::Sent},
-    sent::{Content, Contents},
+    sent::{Content, Contents, Fate, SentPacket, Stride},
     symbol::{Symbol, SymbolRef},
     timer::TimerKind,
     units::{LaneId, LaneSet, MessageSeq, PacketNumber},
@@ -218,7 +217,7 @@ impl Connection {
         }
         let path = &self.path;
         let asks = path.probe.is_some() || path.response.is_some() || path.small_packet_due;
-        let is_urgent = path.acks.is_due() || path.recovery.probe_due || self.has_control();
+        let is_urgent = path.acks.is_due() || path.recovery.is_probe_due() || self.has_control();
         // A burst of single packets ends where there is nothing to send.
         asks || is_urgent
             || path.batches.is_in_run()
@@ -309,7 +308,8 @@ impl Connection {
         burst: Burst,
     ) -> Option<usize> {
         let may_send_chunks = chunks && self.may_send_chunks(now);
-        let urgent = self.path.acks.is_due() || self.path.recovery.probe_due || self.has_control();
+        let urgent =
+            self.path.acks.is_due() || self.path.recovery.is_probe_due() || self.has_control();
         if !urgent && !may_send_chunks {
             return None;
         }
@@ -324,7 +324,7 @@ impl Connection {
         if has_symbols {
             self.offer_bundle(now, out, &mut draft);
         }
-        if self.path.recovery.probe_due && !draft.in_flight && draft.room(out) > 0 {
+        if self.path.recovery.is_probe_due() && !draft.in_flight && draft.room(out) > 0 {
             draft.put(out, &Frame::Ping, None);
         }
         self.offer_time(now, out, &mut draft);
@@ -359,7 +359,7 @@ impl Connection {
         // A probe is beyond the window, but not beyond the rate: where a round trip is shorter than the time
         // that a packet takes, probes would be all of the traffic. A ping goes in any case.
         let bytes = self.path.mtu.size_in_use().into();
-        if !self.path.recovery.probe_due && !self.path.recovery.window_allows(bytes) {
+        if !self.path.recovery.is_probe_due() && !self.path.recovery.window_allows(bytes) {
             self.path.recovery.rest();
             return false;
         }
@@ -385,7 +385,7 @@ impl Connection {
             dcid: self.remote_cid,
             ack_now: false,
             number: number.truncate(),
-            span: self.path.recovery.span(),
+            span: self.path.recovery.least_unacked_offset(),
             cookie: self.cookie(),
         }
         .encode(out);
@@ -518,14 +518,21 @@ impl Connection {
 
     pub(super) fn finish_packet(&mut self, now: Instant, out: &mut Vec<u8>, draft: Draft) -> usize {
         let bytes = out.len() + TAG_BYTES - draft.start;
-        let is_probe = self.path.recovery.probe_due;
+        let is_probe = self.path.recovery.is_probe_due();
         let app_limited = self.outgoing.find_waiting().is_empty();
         let number = self.path.recovery.next_number();
         let Draft { start, in_flight, burst, side, contents, .. } = draft;
-        // A datagram is at most 64 KiB.
-        let bytes32 = bytes as u32;
-        let departure = Departure { bytes: bytes32, in_flight, app_limited, burst, side, contents };
-        self.path.recovery.on_sent(now, departure);
+        self.path.recovery.on_sent(SentPacket {
+            sent_at: now,
+            // A datagram is at most 64 KiB.
+            bytes: bytes as u16,
+            fate: if in_flight { Fate::InFlight } else { Fate::NeverInFlight },
+            app_limited,
+            burst,
+            side,
+            contents,
+            stride: Stride::default(),
+        });
         let is_full = !self.path.recovery.window_allows(self.path.mtu.size_in_use().into());
         // The end of a flight: nobody else would make the peer answer soon.
         let is_last = app_limited || (is_full && self.path.may_request_ack(now));

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     chunk_size::ChunkTuner,
-    recovery::estimate::LossEstimator,
+    path_loss::PathLoss,
     timer::TimerKind,
     units::PacketNumber,
     wire::{packet::DataHeader, BASE_MTU},
@@ -186,8 +186,8 @@ impl Connection {
         self.path.recovery.leave_path();
         // Its acknowledgement tells what was lost on the way to where the peer no longer is.
         self.life.ping_due |= self.path.recovery.in_flight_bytes() > 0;
-        self.path.recovery.give_up_overdue(now, &mut self.outcome);
-        self.settle(now);
+        let outcome = self.path.recovery.give_up_overdue(now);
+        self.settle(now, outcome);
     }
 
     /// A packet that was received before, and is authentic. If it comes from the address in use and raised the question
@@ -255,7 +255,7 @@ impl Connection {
         let left = Left { address: self.path.remote, raised_by: probe.raised_by, until };
         let round_trip = now.saturating_duration_since(probe.raised_at);
         self.move_to(probe.address);
-        self.path.recovery.rtt.assume_at_most(round_trip);
+        self.path.recovery.assume_rtt_at_most(round_trip);
         self.path.left = Some(left);
     }
 
@@ -265,7 +265,7 @@ impl Connection {
         self.path.remote = address;
         self.path.probe = None;
         self.timers.set(TimerKind::Path, None);
-        self.path.acks.loss = LossEstimator::default();
+        self.path.acks.loss = PathLoss::default();
         self.path.chunk_tuner = ChunkTuner::default();
         self.path.batches.on_path_change();
         self.path.mtu.on_path_change(self.config.usual_mtu(address));
@@ -338,7 +338,7 @@ impl Connection {
         self.life.pinged_at = now;
         self.life.ping_due = true;
         // Not always the same time: it might be that of the NAT.
-        let most = RESTLESS_KEEP_ALIVE.max(self.path.recovery.rtt.smoothed() / 2);
+        let most = RESTLESS_KEEP_ALIVE.max(self.path.recovery.rtt().smoothed() / 2);
         let share = f64::from(self.rng.next_u32()) / f64::from(u32::MAX);
         self.path.restless_wait = most / 2 + (most / 2).mul_f64(share);
     }

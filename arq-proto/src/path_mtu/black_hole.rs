@@ -10,7 +10,7 @@
 //! once however many they are: a fade takes all that is in it, and only a small packet that arrives
 //! after them shows that there was none.
 
-use crate::units::{losses_beyond_chance, Probability};
+use crate::{chance::losses_beyond_chance, units::Probability};
 
 /// The accepted chance that random loss alone looks like this. It is asked anew with every loss, so
 /// it is smaller than that of a single decision.

@@ -10,7 +10,7 @@
 use smallvec::SmallVec;
 
 use super::ladder;
-use crate::units::{losses_beyond_chance, Probability};
+use crate::{chance::losses_beyond_chance, units::Probability};
 
 /// The accepted chance that random loss makes a path look smaller than it is.
 const DOUBT: f64 = 1e-4;

@@ -4,9 +4,9 @@
 //! detector and the probe time-out together. It names what was acknowledged and lost; what to do
 //! about it is the lanes' affair.
 
-pub(crate) mod estimate;
 pub(crate) mod left_out;
 pub(crate) mod loss;
+mod outcome;
 mod path;
 pub(crate) mod pto;
 pub(crate) mod rtt;
@@ -20,21 +20,22 @@ use std::{
 
 use rand_core::RngCore;
 
-use estimate::LossEstimator;
 use left_out::LeftOut;
 use loss::{LossDetector, Verdict};
+pub(crate) use outcome::Outcome;
 use rtt::RttEstimator;
 use sleep::Sleeps;
 
 use crate::{
     batches::Burst,
     config::Config,
-    congestion::{self, AckSample, Controller, LossCause, LossSample, RttSample, SentSample},
+    congestion::{self, AckSample, Controller, LossSample, RttSample, SentSample},
     error::Violation,
     pacing::Pacer,
+    path_loss::PathLoss,
     path_mtu::Side,
     redundancy::Channel,
-    sent::{Content, Contents, Fate, SentLedger, SentPacket, Settled},
+    sent::{Contents, Fate, LossCause, SentLedger, SentPacket, Stride},
     stats::Stats,
     units::{PacketNumber, Rate},
     wire::ack::Ack,
@@ -45,28 +46,17 @@ const PROOF_MEMORY_PACKETS: u64 = 1 << 16;
 /// Flights at a time whose ends have a time-out of their own.
 const MAX_TAILS: usize = 32;
 
-/// Contents of the packets whose fate has become known, in the order of sending.
-#[derive(Debug, Default)]
-pub(crate) struct Outcome {
-    pub(crate) acked: Vec<Content>,
-    pub(crate) lost: Vec<Content>,
-    /// It may have arrived: the answer is lost.
-    pub(crate) doubtful: Vec<Content>,
-    /// What is lost was not told by an acknowledgement.
-    pub(crate) by_time_out: bool,
-}
-
 /// The sender's view of the path.
 #[derive(Debug)]
 pub(crate) struct Recovery {
     ledger: SentLedger,
-    /// The ledger forgets each as soon as the floor passes it.
+    /// The ledger forgets each as soon as all before it are settled.
     left_out: LeftOut,
-    pub(crate) rtt: RttEstimator,
+    rtt: RttEstimator,
     sleeps: Sleeps,
     detector: LossDetector,
-    pub(crate) loss: LossEstimator,
-    pub(crate) controller: Box<dyn Controller>,
+    loss: PathLoss,
+    controller: Box<dyn Controller>,
     /// Lets out what the controller counts: what is in flight.
     pacer: Pacer,
     /// Keeps all that leaves to the largest rate, if one is set.
@@ -94,23 +84,11 @@ pub(crate) struct Recovery {
     packets_spuriously_lost: u64,
     /// When something was last heard from the peer.
     heard_at: Instant,
-    /// Packets whose fate is final, in the order of sending.
-    pub(crate) settled: Vec<Settled>,
+    /// What was found out and not told yet. Its buffers are filled for every acknowledgement.
+    outcome: Outcome,
     mtu: u16,
-    /// A probe must leave although there may be nothing to repair.
-    pub(crate) probe_due: bool,
-}
-
-/// A packet that leaves.
-#[derive(Debug)]
-pub(crate) struct Departure {
-    pub(crate) bytes: u32,
-    pub(crate) in_flight: bool,
-    /// It is all there was to send.
-    pub(crate) app_limited: bool,
-    pub(crate) burst: Burst,
-    pub(crate) side: Side,
-    pub(crate) contents: Contents,
+    /// See [`is_probe_due`](Self::is_probe_due).
+    probe_due: bool,
 }
 
 impl Recovery {
@@ -122,7 +100,7 @@ impl Recovery {
             rtt: RttEstimator::default(),
             sleeps: Sleeps::default(),
             detector: LossDetector::new(config.timer_granularity),
-            loss: LossEstimator::default(),
+            loss: PathLoss::default(),
             controller: congestion::build(config.congestion, mtu, max_rate),
             pacer: Pacer::new(mtu, now),
             cap: max_rate.map(|_| Pacer::new(mtu, now)),
@@ -141,7 +119,7 @@ impl Recovery {
             packets_lost: 0,
             packets_spuriously_lost: 0,
             heard_at: now,
-            settled: Vec::new(),
+            outcome: Outcome::default(),
             mtu,
             probe_due: false,
         }
@@ -151,9 +129,34 @@ impl Recovery {
         self.ledger.next_number()
     }
 
-    /// How far the oldest packet of interest lies below the next one.
-    pub(crate) fn span(&self) -> u64 {
-        self.next_number().0 - self.ledger.floor().0
+    /// How far the least packet whose fate the peer should still tell lies below the next one.
+    pub(crate) fn least_unacked_offset(&self) -> u64 {
+        self.next_number().0 - self.ledger.least_unacked().0
+    }
+
+    /// The round trip.
+    pub(crate) fn rtt(&self) -> &RttEstimator {
+        &self.rtt
+    }
+
+    /// The handshake has measured a round trip.
+    pub(crate) fn on_handshake_rtt(&mut self, sample: Duration) {
+        self.rtt.update(sample, Duration::ZERO);
+    }
+
+    /// The round trip is known to be no longer.
+    pub(crate) fn assume_rtt_at_most(&mut self, bound: Duration) {
+        self.rtt.assume_at_most(bound);
+    }
+
+    /// What the path loses.
+    pub(crate) fn loss(&self) -> &PathLoss {
+        &self.loss
+    }
+
+    /// Whether a probe must leave although there may be nothing to repair.
+    pub(crate) fn is_probe_due(&self) -> bool {
+        self.probe_due
     }
 
     pub(crate) fn in_flight_bytes(&self) -> u64 {
@@ -186,6 +189,7 @@ impl Recovery {
             burst: Burst::Single,
             side: Side::Neither,
             contents: Contents::new(),
+            stride: Stride::default(),
         });
     }
 
@@ -253,36 +257,29 @@ impl Recovery {
         self.window_packets.is_some_and(|most| self.ledger.in_flight_packets() + 1 >= most.into())
     }
 
-    pub(crate) fn on_sent(&mut self, now: Instant, packet: Departure) {
-        let Departure { bytes, in_flight, burst, side, contents, .. } = packet;
-        let number = self.next_number();
-        let bytes_sent = u64::from(bytes);
+    /// Takes the packet that was given [`next_number`](Self::next_number). `app_limited`: it is all there was to send.
+    pub(crate) fn on_sent(&mut self, mut packet: SentPacket) {
+        let (now, number, bytes) = (packet.sent_at, self.next_number(), u64::from(packet.bytes));
+        let in_flight = packet.fate == Fate::InFlight;
         self.cap.iter_mut().for_each(|cap| match in_flight {
-            true => cap.on_sent(bytes_sent),
-            false => cap.owe(bytes_sent),
+            true => cap.on_sent(bytes),
+            false => cap.owe(bytes),
         });
-        let app_limited = packet.app_limited || self.is_capped();
+        packet.app_limited |= self.is_capped();
         if in_flight {
             // Acknowledgements are not paced (RFC 9002 §7.7), and nobody tells of their delivery: were they paid for, a
             // controller would measure what they left over, and take that for the path's rate.
-            self.pacer.on_sent(bytes_sent);
+            self.pacer.on_sent(bytes);
             if self.ledger.in_flight_packets() == 0 {
                 self.listen_until = None;
             }
-            self.controller.on_sent(&SentSample { now, number, bytes: bytes_sent, app_limited });
+            let app_limited = packet.app_limited;
+            self.controller.on_sent(&SentSample { now, number, bytes, app_limited });
             self.asked_at = Some(now);
             self.probe_due = false;
             self.probe_budget = self.probe_budget.map(|budget| budget.saturating_sub(1));
         }
-        self.ledger.push(SentPacket {
-            sent_at: now,
-            bytes,
-            fate: if in_flight { Fate::InFlight } else { Fate::NeverInFlight },
-            app_limited,
-            burst,
-            side,
-            contents,
-        });
+        self.ledger.push(packet);
         // Whoever only acknowledges hears of no acknowledgement that would prune the ledger.
         self.prune(now);
     }
@@ -321,12 +318,11 @@ impl Recovery {
         self.heard_at = now;
     }
 
-    pub(crate) fn on_ack(
-        &mut self,
-        now: Instant,
-        ack: &Ack,
-        out: &mut Outcome,
-    ) -> Result<(), Violation> {
+    /// Takes an acknowledgement.
+    ///
+    /// # Errors
+    /// It acknowledges what was never sent.
+    pub(crate) fn on_ack(&mut self, now: Instant, ack: &Ack) -> Result<Outcome, Violation> {
         // A receiver names what has arrived, so an honest one names none, however old its acknowledgement is.
         let made_up = ack.ranges.iter().any(|&(start, end)| self.left_out.includes_any(start, end));
         if made_up || ack.largest() >= self.next_number() {
@@ -335,8 +331,10 @@ impl Recovery {
         let in_flight_before = self.ledger.in_flight_bytes();
         let mut newly = NewlyAcked::default();
         for &(start, end) in ack.ranges.iter().rev() {
-            for number in start.max(self.ledger.base().0)..=end {
-                self.acknowledge(now, number, &mut newly, out);
+            let mut from = start;
+            while let Some(number) = self.ledger.next_open(from, end) {
+                self.acknowledge(now, number, &mut newly);
+                from = number + 1;
             }
         }
         self.largest_acked = self.largest_acked.max(Some(ack.largest()));
@@ -365,9 +363,9 @@ impl Recovery {
                 });
             }
         }
-        self.detect(now, out);
+        self.detect(now);
         self.prune(now);
-        Ok(())
+        Ok(self.take_outcome())
     }
 
     /// Takes the round-trip sample of a packet.
@@ -378,24 +376,13 @@ impl Recovery {
         self.rtt.update_over_sleep(sample, slept, delay)
     }
 
-    fn acknowledge(
-        &mut self,
-        now: Instant,
-        number: u64,
-        newly: &mut NewlyAcked,
-        out: &mut Outcome,
-    ) {
-        let Some(before) = self.ledger.get(number).map(|packet| packet.fate) else { return };
-        match before {
-            Fate::Acked | Fate::NeverInFlight | Fate::Skipped => return,
-            Fate::InFlight | Fate::Lost(..) => {}
-        }
-        self.ledger.set_fate(number, Fate::Acked);
-        out.acked.extend(self.ledger.take_contents(number));
+    fn acknowledge(&mut self, now: Instant, number: u64, newly: &mut NewlyAcked) {
+        let before = self.ledger.set_fate(number, Fate::Acked);
+        self.outcome.acked.extend(self.ledger.take_contents(number));
         let Some(packet) = self.ledger.get(number) else { return };
         let (sent_at, bytes, app_limited) =
             (packet.sent_at, u64::from(packet.bytes), packet.app_limited);
-        if let Fate::Lost(_, cause) = before {
+        if let Some(Fate::Lost(_, cause)) = before {
             let largest = PacketNumber(number);
             let lost = LossSample { now, bytes, packets: 1, largest, sent_at, cause };
             self.on_spurious_loss(&lost);
@@ -422,8 +409,14 @@ impl Recovery {
         self.controller.on_spurious_loss(lost);
     }
 
+    /// The time of [`loss_deadline`](Self::loss_deadline) has come.
+    pub(crate) fn on_loss_timer(&mut self, now: Instant) -> Outcome {
+        self.detect(now);
+        self.take_outcome()
+    }
+
     /// Declares lost what the detector finds lost, and notes when to look again.
-    pub(crate) fn detect(&mut self, now: Instant, out: &mut Outcome) {
+    fn detect(&mut self, now: Instant) {
         self.loss_deadline = None;
         let Some(largest) = self.largest_acked else { return };
         let mut lost = Vec::new();
@@ -444,17 +437,17 @@ impl Recovery {
         }
         if !lost.is_empty() {
             self.detector.on_loss_event(now, &self.rtt);
-            self.declare_lost(now, &lost, LossCause::Gap, out);
+            self.declare_lost(now, &lost, LossCause::Gap);
         }
     }
 
-    fn declare_lost(&mut self, now: Instant, numbers: &[u64], cause: LossCause, out: &mut Outcome) {
-        out.by_time_out |= cause == LossCause::Timeout;
+    fn declare_lost(&mut self, now: Instant, numbers: &[u64], cause: LossCause) {
+        self.outcome.by_time_out |= cause == LossCause::Timeout;
         let (mut bytes, mut packets, mut newest) = (0, 0, None);
         for &number in numbers {
             self.ledger.set_fate(number, Fate::Lost(now, cause));
             let Some(packet) = self.ledger.get(number) else { continue };
-            out.lost.extend_from_slice(&packet.contents);
+            self.outcome.lost.extend_from_slice(&packet.contents);
             self.packets_lost += 1;
             if number >= self.path_from.0 {
                 bytes += u64::from(packet.bytes);
@@ -468,40 +461,53 @@ impl Recovery {
     }
 
     /// The peer does not decide how much is remembered until it answers: beyond that, what is oldest counts as lost.
-    /// Returns whether anything was given up.
-    pub(crate) fn give_up_oldest(&mut self, now: Instant, out: &mut Outcome) -> bool {
+    /// Nothing, if there is room.
+    pub(crate) fn give_up_oldest(&mut self, now: Instant) -> Option<Outcome> {
         if !self.ledger.is_crowded() {
-            return false;
+            return None;
         }
         self.prune(now);
         let mut given_up = false;
         while self.ledger.is_crowded() {
-            // The floor has passed all but what is in flight.
-            self.declare_lost(now, &[self.ledger.floor().0], LossCause::Timeout, out);
+            // All but what is in flight was passed.
+            self.declare_lost(now, &[self.ledger.least_unacked().0], LossCause::Timeout);
             self.prune(now);
             given_up = true;
         }
-        given_up
+        given_up.then(|| self.take_outcome())
     }
 
     /// The peer is heard again, but from elsewhere: what it should have answered by now counts as lost.
-    pub(crate) fn give_up_overdue(&mut self, now: Instant, out: &mut Outcome) {
+    pub(crate) fn give_up_overdue(&mut self, now: Instant) -> Outcome {
         let delay = self.repair_delay();
         let is_overdue = |sent_at| sent_at + self.sleeps.asleep_since(sent_at) + delay <= now;
         let in_flight = self.ledger.in_flight();
         let overdue = in_flight.take_while(|(_, packet)| is_overdue(packet.sent_at));
         let overdue: Vec<u64> = overdue.map(|(number, _)| number).collect();
         if !overdue.is_empty() {
-            self.declare_lost(now, &overdue, LossCause::Timeout, out);
+            self.declare_lost(now, &overdue, LossCause::Timeout);
         }
+        self.take_outcome()
+    }
+
+    fn take_outcome(&mut self) -> Outcome {
+        std::mem::take(&mut self.outcome)
+    }
+
+    /// Takes back what was acted upon, for its buffers.
+    pub(crate) fn recycle(&mut self, mut outcome: Outcome) {
+        debug_assert!(self.outcome.settled.is_empty(), "nothing leaves while it is acted upon");
+        outcome.clear();
+        self.outcome = outcome;
     }
 
     fn prune(&mut self, now: Instant) {
         // An acknowledgement later than this is not waited for.
         let settled_before = now.checked_sub(self.rtt.conservative() * 2);
-        let (loss, settled, path_from) = (&mut self.loss, &mut self.settled, self.path_from);
-        self.ledger.prune(now, settled_before, |number, packet| {
-            if number >= path_from.0 {
+        let (loss, path_from) = (&mut self.loss, self.path_from);
+        let settled = &mut self.outcome.settled;
+        self.ledger.prune(now, settled_before, |packet| {
+            if packet.number >= path_from {
                 loss.record(packet.lost);
                 settled.push(packet);
             }
@@ -523,7 +529,7 @@ impl Recovery {
         self.rtt.conservative() + self.detector.reordering_window(&self.rtt)
     }
 
-    /// When [`detect`](Self::detect) should look again.
+    /// When [`on_loss_timer`](Self::on_loss_timer) should look again.
     pub(crate) fn loss_deadline(&self) -> Option<Instant> {
         self.loss_deadline
     }
@@ -544,7 +550,7 @@ impl Recovery {
     /// Nothing sent before matters any more.
     pub(crate) fn forget_all(&mut self) {
         self.ledger.clear();
-        self.settled.clear();
+        self.outcome.settled.clear();
         self.loss_deadline = None;
     }
 

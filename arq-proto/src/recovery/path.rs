@@ -2,8 +2,8 @@
 
 //! What does another path mean for what was learnt of this one?
 
-use super::{estimate::LossEstimator, loss::LossDetector, Recovery};
-use crate::units::PacketNumber;
+use super::{loss::LossDetector, Recovery};
+use crate::{path_loss::PathLoss, units::PacketNumber};
 
 /// No packet has this number.
 pub(super) const OFF_PATH: PacketNumber = PacketNumber(u64::MAX);
@@ -20,8 +20,8 @@ impl Recovery {
     /// What was lost until now, and the rate that came of it, say nothing about what leaves from now on.
     pub(crate) fn forget_losses(&mut self) {
         self.path_from = self.next_number();
-        self.loss = LossEstimator::default();
-        self.settled.clear();
+        self.loss = PathLoss::default();
+        self.outcome.settled.clear();
         self.controller.on_path_change();
         self.pto_count = 0;
         self.probe_budget = None;

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use super::rtt::RttEstimator;
-use crate::units::{losses_beyond_chance, Probability};
+use crate::{chance::losses_beyond_chance, units::Probability};
 
 /// Probes beyond bad luck are no longer explained by the measured loss.
 const BAD_LUCK: f64 = 0.001;

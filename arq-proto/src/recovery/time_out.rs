@@ -25,9 +25,8 @@ use std::time::{Duration, Instant};
 
 use super::{pto, Outcome, Recovery};
 use crate::{
-    congestion::LossCause,
     redundancy::repair::{NoAck, PACKETS_PER_TIME_OUT},
-    sent::Content,
+    sent::{Content, LossCause},
     units::Probability,
 };
 
@@ -94,13 +93,7 @@ impl Recovery {
     ///
     /// `asks`: it is an ACK that is lost, rather than all that is in flight. Then the probe just asks, and messages in
     /// flight are suspect.
-    pub(crate) fn on_pto(
-        &mut self,
-        now: Instant,
-        reverse: Probability,
-        asks: bool,
-        out: &mut Outcome,
-    ) {
+    pub(crate) fn on_pto(&mut self, now: Instant, reverse: Probability, asks: bool) -> Outcome {
         self.tails.clear();
         if asks {
             self.pto_count += 1;
@@ -108,11 +101,12 @@ impl Recovery {
             // The next one is due a time-out after this, not after what it asks about.
             self.asked_at = Some(now);
             let in_flight = self.ledger.in_flight();
-            out.doubtful.extend(in_flight.flat_map(|(_, packet)| packet.contents.iter().copied()));
-            return;
+            let contents = in_flight.flat_map(|(_, packet)| packet.contents.iter().copied());
+            self.outcome.doubtful.extend(contents);
+            return self.take_outcome();
         }
         let lost: Vec<u64> = self.ledger.in_flight().map(|(number, _)| number).collect();
-        self.declare_lost(now, &lost, LossCause::Timeout, out);
+        self.declare_lost(now, &lost, LossCause::Timeout);
         self.pto_count += 1;
         self.probe_due = true;
         self.probe_budget = Some(PACKETS_PER_TIME_OUT as u32);
@@ -120,6 +114,7 @@ impl Recovery {
             self.controller.on_silence();
         }
         self.prune(now);
+        self.take_outcome()
     }
 
     /// A flight's end is unanswered while later packets are under way. Their acknowledgements will tell of
@@ -128,27 +123,27 @@ impl Recovery {
         &mut self,
         now: Instant,
         judge: impl Fn(&Content) -> NoAck,
-        out: &mut Outcome,
-    ) {
+    ) -> Outcome {
         let mut end = None;
         while self.tail_deadline().is_some_and(|deadline| deadline <= now) {
             end = self.tails.pop_front().map(|(number, _)| number);
         }
-        let Some(end) = end else { return };
+        let Some(end) = end else { return self.take_outcome() };
         let mut lost = Vec::new();
         for (number, packet) in self.ledger.in_flight().take_while(|&(number, _)| number <= end.0) {
             for content in &packet.contents {
                 match judge(content) {
                     NoAck::Wait => {}
                     NoAck::Loss => lost.push(number),
-                    NoAck::LostAck => out.doubtful.push(*content),
+                    NoAck::LostAck => self.outcome.doubtful.push(*content),
                 }
             }
         }
         lost.dedup();
         if !lost.is_empty() {
-            self.declare_lost(now, &lost, LossCause::Timeout, out);
+            self.declare_lost(now, &lost, LossCause::Timeout);
             self.prune(now);
         }
+        self.take_outcome()
     }
 }

@@ -12,10 +12,13 @@
 use std::collections::VecDeque;
 
 use super::{
-    phase::{HOLD_BACK_GAIN, PROBE_GAIN},
-    rounds::{share, Round},
+    phase::{Pace, HOLD_BACK_GAIN, PROBE_GAIN},
+    rounds::Round,
 };
-use crate::units::PacketNumber;
+use crate::{
+    chance::{share, standard_error, variance},
+    units::PacketNumber,
+};
 
 /// Packets from which a share is computed, and shares of which the median is the base.
 const WINDOW_PACKETS: f64 = 100.0;
@@ -52,14 +55,6 @@ const MAX_RUN: f64 = 4.0;
 /// Phases that may have packets under way.
 const MAX_MARKS: usize = 16;
 
-/// How packets were sent, in relation to the estimated rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pace {
-    Above,
-    At,
-    Below,
-}
-
 /// Packets sent at one pace.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
@@ -84,11 +79,11 @@ impl Tally {
     }
 
     fn share(self) -> f64 {
-        self.lost / self.sent.max(1.0)
+        share(self.lost, self.sent)
     }
 
     fn variance(self) -> f64 {
-        (self.share() * (1.0 - self.share())).max(MIN_VARIANCE) / self.sent.max(1.0)
+        variance(self.share(), self.sent).max(MIN_VARIANCE / self.sent.max(1.0))
     }
 
     /// Whether more of these are lost than of `others`, by so many standard errors.
@@ -211,7 +206,7 @@ impl LossModel {
         let (share, sent) = (tally.share(), tally.sent);
         *tally = Tally::default();
         // A queue only adds to what the medium loses: with one, less than the base disproves it, more says nothing.
-        if queue && share >= self.base() - CHANCE * sigma(self.base(), sent as u64) {
+        if queue && share >= self.base() - CHANCE * standard_error(self.base(), sent) {
             return;
         }
         self.shares.push_back(share);
@@ -256,7 +251,7 @@ impl LossModel {
     /// Bytes of a round that the path would have carried, had it not been for the base loss.
     pub(super) fn excused_bytes(&self, round: &Round) -> u64 {
         // Half a sigma more: the base is a median, and a share too low would let the rate sink.
-        let sigma = sigma(self.base(), round.sent_packets());
+        let sigma = standard_error(self.base(), round.sent_packets() as f64);
         let most = (self.base() + sigma / 2.0) * round.sent_bytes() as f64;
         round.lost_bytes.min(most as u64)
     }
@@ -338,10 +333,7 @@ impl LossModel {
 
 /// Whether more of `sent` are lost than `base`, the tolerance and so many standard errors explain.
 fn exceeds(lost: u64, sent: u64, base: f64, errors: f64) -> bool {
-    share(lost, sent) > base + TOLERANCE + errors * sigma(base.max(MIN_UNCERTAIN), sent)
-}
-
-/// The standard error of a share of so many packets.
-pub(super) fn sigma(share: f64, packets: u64) -> f64 {
-    (share * (1.0 - share) / packets.max(1) as f64).sqrt()
+    let (lost, sent) = (lost as f64, sent as f64);
+    let error = standard_error(base.max(MIN_UNCERTAIN), sent);
+    share(lost, sent) > base + TOLERANCE + errors * error
 }

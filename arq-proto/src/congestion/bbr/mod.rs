@@ -78,8 +78,8 @@ use reduction::Reductions;
 use rounds::{Round, Rounds};
 use slowdown::Slowdown;
 
-use super::{bytes_of, AckSample, Controller, LossCause, LossSample, SentSample, MAX_WINDOW_BYTES};
-use crate::{units::Rate, wire::BASE_MTU};
+use super::{bytes_of, AckSample, Controller, LossSample, SentSample, MAX_WINDOW_BYTES};
+use crate::{sent::LossCause, units::Rate, wire::BASE_MTU};
 
 const INITIAL_PACKETS: u64 = 32;
 const MIN_PACKETS: u64 = 4;

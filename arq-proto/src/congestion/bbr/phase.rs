@@ -4,7 +4,6 @@
 
 use std::time::{Duration, Instant};
 
-use super::loss::Pace;
 use crate::units::Rate;
 
 /// Rates of a probe and of holding back after it, as multiples of the estimate.
@@ -16,6 +15,14 @@ const START_UP_GAIN: f64 = 2.77;
 const DRAIN_GAIN: f64 = 0.5;
 /// Beside a queue, which may be our own: it shrinks by a product in fifteen rounds.
 const QUEUED_GAIN: f64 = 0.93;
+
+/// How packets were sent, in relation to the estimated rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pace {
+    Above,
+    At,
+    Below,
+}
 
 /// What the connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq)]

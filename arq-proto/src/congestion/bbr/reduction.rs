@@ -12,11 +12,14 @@
 //! the loss grow.
 
 use super::{
-    loss::{sigma, CHANCE, TOLERANCE},
-    rounds::{share, Round},
+    loss::{CHANCE, TOLERANCE},
+    rounds::Round,
     BACK_OFF,
 };
-use crate::units::Rate;
+use crate::{
+    chance::{share, standard_error},
+    units::Rate,
+};
 
 /// Rounds that still show what was sent before a reduction.
 const ANSWERED_AFTER: u64 = 2;
@@ -92,7 +95,8 @@ impl Reductions {
             *self = Self::default();
         }
         let first = *self.rate.get_or_insert(rate);
-        let share = if in_row { share(self.lost, self.sent) } else { round.lost_share() };
+        let share =
+            if in_row { share(self.lost as f64, self.sent as f64) } else { round.lost_share() };
         if in_row && self.sent >= MIN_PACKETS {
             self.judge(share);
         }
@@ -114,7 +118,7 @@ impl Reductions {
     fn judge(&mut self, share: f64) {
         // Had it been our own excess, this would be left of the loss; half way counts as help.
         let expected = (1.0 - (1.0 - self.share) / BACK_OFF).max(0.0);
-        let grown = self.share + TOLERANCE + CHANCE * sigma(self.share, self.sent);
+        let grown = self.share + TOLERANCE + CHANCE * standard_error(self.share, self.sent as f64);
         let same = (self.share + expected) / 2.0..grown;
         if same.contains(&share) {
             self.futile = self.futile.saturating_add(1);

@@ -10,6 +10,7 @@
 use std::time::{Duration, Instant};
 
 use crate::{
+    chance::share,
     congestion::{AckSample, LossSample, RttSample, SentSample},
     units::{PacketNumber, Rate},
 };
@@ -59,7 +60,7 @@ impl Round {
 
     /// The share of what was sent that is missing.
     pub(super) fn lost_share(&self) -> f64 {
-        share(self.lost_packets, self.sent_packets())
+        share(self.lost_packets as f64, self.sent_packets() as f64)
     }
 
     /// The rate with which `bytes` of this round passed, never more than was sent: what a path holds
@@ -76,10 +77,6 @@ impl Round {
     pub(super) fn was_sent_above(&self, rate: Rate) -> bool {
         Rate::over(self.sent_bytes(), self.sent_over).is_none_or(|sent| sent > rate)
     }
-}
-
-pub(super) fn share(lost: u64, sent: u64) -> f64 {
-    lost as f64 / sent.max(1) as f64
 }
 
 /// A round under way.

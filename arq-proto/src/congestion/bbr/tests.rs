@@ -2,7 +2,7 @@
 
 //! The parts one by one; how they work together is simulated in `tests/congestion`.
 
-use super::{cycle::DRAIN_ROUNDS, loss::Pace, *};
+use super::{cycle::DRAIN_ROUNDS, phase::Pace, *};
 use crate::{
     congestion::RttSample,
     units::{PacketNumber, Rate},

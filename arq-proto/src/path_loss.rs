@@ -1,11 +1,22 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! How much is lost, and how bunched.
+//! What does a path lose, and how bunched?
+//!
+//! One observer for each direction. That of the sender is told of each packet whose fate is final, in the order of
+//! sending: an acknowledgement that tells of many packets at once changes nothing. All who conclude something from what
+//! is lost are views of this one feed:
+//!
+//! | view | sees of each packet | and |
+//! |---|---|---|
+//! | redundancy, repairs, time-outs | | [`upper`](PathLoss::upper), [`calm`](PathLoss::calm), [`mean`](PathLoss::mean), [`mean_run`](PathLoss::mean_run) |
+//! | [`path_mtu`](crate::path_mtu) | its size, whether it was filled up | `upper` |
+//! | [`chunk_size`](crate::chunk_size) | its size | `mean_run` |
+//! | [`batches`](crate::batches) | the burst in which it left | |
 //!
 //! Two exponential averages, a fast and a slow one; their maximum plus one standard error is the
-//! estimate. It errs upwards: too low an estimate costs a round trip, too high a one only bytes.
+//! loss. It errs upwards: too low an estimate costs a round trip, too high a one only bytes.
 
-use crate::units::Probability;
+use crate::{chance::standard_error, units::Probability};
 
 /// Packets over which the two averages reach back.
 const FAST: f64 = 32.0;
@@ -16,9 +27,9 @@ const PRIOR_PACKETS: f64 = 16.0;
 const MIN: f64 = 0.01;
 const MAX: f64 = 0.5;
 
-/// Loss and burst length of one direction.
+/// What one direction of a path loses.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct LossEstimator {
+pub(crate) struct PathLoss {
     fast: f64,
     slow: f64,
     /// Packets that the averages rest on, the assumed ones included, up to [`SLOW`].
@@ -28,7 +39,7 @@ pub(crate) struct LossEstimator {
     previous_lost: bool,
 }
 
-impl Default for LossEstimator {
+impl Default for PathLoss {
     fn default() -> Self {
         Self {
             fast: PRIOR,
@@ -41,7 +52,7 @@ impl Default for LossEstimator {
     }
 }
 
-impl LossEstimator {
+impl PathLoss {
     /// The fate of the next packet, in the order of sending as far as it is known.
     pub(crate) fn record(&mut self, lost: bool) {
         let sample = f64::from(u8::from(lost));
@@ -66,7 +77,7 @@ impl LossEstimator {
     #[must_use]
     pub(crate) fn upper(&self) -> Probability {
         let mean = self.fast.max(self.slow);
-        Probability::from_f64((mean + self.sigma(mean)).clamp(MIN, MAX))
+        Probability::from_f64((mean + standard_error(mean, self.known)).clamp(MIN, MAX))
     }
 
     /// A calmer estimate, for what is sent ahead of any loss: a quarter of the way from the slow
@@ -76,18 +87,13 @@ impl LossEstimator {
     #[must_use]
     pub(crate) fn calm(&self) -> Probability {
         let mean = self.slow + (self.fast - self.slow).max(0.0) / 4.0 + 1.0 / self.known;
-        Probability::from_f64((mean + self.sigma(mean)).min(MAX))
+        Probability::from_f64((mean + standard_error(mean, self.known)).min(MAX))
     }
 
     /// The slow average alone: what to expect of many packets.
     #[must_use]
     pub(crate) fn mean(&self) -> Probability {
         Probability::from_f64(self.slow.min(MAX))
-    }
-
-    /// The standard error of a share.
-    fn sigma(&self, mean: f64) -> f64 {
-        (mean * (1.0 - mean) / self.known).sqrt()
     }
 
     /// Mean number of packets lost in a row; 1 before any loss.
@@ -108,38 +114,38 @@ mod tests {
     // ARQ-REP-6
     #[test]
     fn the_calm_estimate_forgets_and_does_not_jump() {
-        let mut estimate = LossEstimator::default();
-        (0..5_000).for_each(|n| estimate.record(n % 10 == 0));
-        let before = estimate.calm().as_f64();
-        (0..8).for_each(|_| estimate.record(true));
-        let (calm, upper) = (estimate.calm().as_f64(), estimate.upper().as_f64());
+        let mut loss = PathLoss::default();
+        (0..5_000).for_each(|n| loss.record(n % 10 == 0));
+        let before = loss.calm().as_f64();
+        (0..8).for_each(|_| loss.record(true));
+        let (calm, upper) = (loss.calm().as_f64(), loss.upper().as_f64());
         assert!(calm - before < 0.12 && upper - before > 0.15, "{before} {calm} {upper}");
-        (0..5_000).for_each(|_| estimate.record(false));
-        assert!(estimate.calm() < Probability::from_f64(0.005));
+        (0..5_000).for_each(|_| loss.record(false));
+        assert!(loss.calm() < Probability::from_f64(0.005));
     }
 
     // ARQ-REP-6
     #[test]
     fn who_knows_nothing_expects_loss_for_some_three_hundred_packets() {
-        let mut estimate = LossEstimator::default();
-        assert!((0.1..0.2).contains(&estimate.calm().as_f64()), "{}", estimate.calm());
+        let mut loss = PathLoss::default();
+        assert!((0.1..0.2).contains(&loss.calm().as_f64()), "{}", loss.calm());
         let mut packets = 0;
-        while estimate.calm() > Probability::from_f64(0.008) {
-            estimate.record(false);
+        while loss.calm() > Probability::from_f64(0.008) {
+            loss.record(false);
             packets += 1;
         }
         assert!((200..400).contains(&packets), "{packets}");
         // What is lost early counts at once.
-        let mut estimate = LossEstimator::default();
-        (0..40).for_each(|n| estimate.record(n % 10 == 5));
-        assert!((0.07..0.11).contains(&estimate.mean().as_f64()), "{}", estimate.mean());
+        let mut loss = PathLoss::default();
+        (0..40).for_each(|n| loss.record(n % 10 == 5));
+        assert!((0.07..0.11).contains(&loss.mean().as_f64()), "{}", loss.mean());
     }
 
     // ARQ-LOS-3
     #[test]
     fn follows_the_loss_from_above_and_sees_bursts() {
-        let mut regular = LossEstimator::default();
-        let mut bursty = LossEstimator::default();
+        let mut regular = PathLoss::default();
+        let mut bursty = PathLoss::default();
         for n in 0..10_000 {
             regular.record(n % 10 == 0);
             bursty.record(n % 100 < 10);

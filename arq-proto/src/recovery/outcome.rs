@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! What became of packets, as far as it was found out at once.
+
+use crate::sent::{Content, Settled};
+
+/// What follows from an acknowledgement or a timer, in the order of sending. Its buffers are used again if it is given
+/// back to [`Recovery::recycle`](super::Recovery::recycle).
+#[derive(Debug, Default)]
+#[must_use = "lanes learn from it what became of what they sent"]
+pub(crate) struct Outcome {
+    pub(crate) acked: Vec<Content>,
+    pub(crate) lost: Vec<Content>,
+    /// It may have arrived: the ACK is lost.
+    pub(crate) doubtful: Vec<Content>,
+    /// What is lost was not told by an acknowledgement.
+    pub(crate) by_time_out: bool,
+    /// Packets whose fate is final.
+    pub(crate) settled: Vec<Settled>,
+}
+
+impl Outcome {
+    pub(super) fn clear(&mut self) {
+        self.acked.clear();
+        self.lost.clear();
+        self.doubtful.clear();
+        self.by_time_out = false;
+        self.settled.clear();
+    }
+}
