@@ -18,14 +18,15 @@ use crate::{
     connection::{Accepted, Connection, Origin},
     error::RefuseReason,
     stats::EndpointStats,
-    units::{ConnectionId, PacketNumber},
+    units::ConnectionId,
     wire::{
         cursor::{DecodeError, Reader},
         packet::{
             peek_connection_id, Challenge, Cookie, DataHeader, Hello, PacketKind, Refuse, Reset,
         },
         params::Params,
-        protection, VERSION,
+        protection::verify_checksum,
+        VERSION,
     },
 };
 
@@ -302,7 +303,7 @@ impl Endpoint {
         datagram: &[u8],
         reply: &mut Vec<u8>,
     ) -> Result<Routed, DecodeError> {
-        let packet = protection::open(PacketNumber(0), datagram)?;
+        let packet = verify_checksum(datagram)?;
         let header = DataHeader::decode(&mut Reader::new(packet))?;
         let (Some(cookie), true) = (header.cookie.as_ref(), self.config.accept.is_some()) else {
             return Ok(self.reset(now, &header, reply));

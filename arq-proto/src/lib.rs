@@ -29,11 +29,11 @@
 //!     while near.poll_transmit(now, &mut wire, 1).is_some() {
 //!         match server.route(now, a, &wire, &mut reply) {
 //!             Routed::Accepted { connection, .. } => far = Some(connection),
-//!             Routed::Reply => near.handle_datagram(now, b, &reply),
+//!             Routed::Reply => near.handle_datagram(now, b, &mut reply),
 //!             Routed::Connection(_) | Routed::Dropped => {}
 //!         }
 //!         if let Some(far) = &mut far {
-//!             far.handle_datagram(now, a, &wire);
+//!             far.handle_datagram(now, a, &mut wire);
 //!         }
 //!         wire.clear();
 //!     }

@@ -423,7 +423,8 @@ impl World {
         let id = ConnId { host, handle, life: self.hosts[host.0].life };
         if let Some(conn) = self.live_conn(id) {
             conn.watch.on_datagrams(&clock, 1);
-            conn.connection.handle_datagram(clock.now(), datagram.from, &datagram.bytes);
+            let bytes = &mut datagram.bytes.to_vec();
+            conn.connection.handle_datagram(clock.now(), datagram.from, bytes);
             if !(self.hosts[host.0].config.reads_together && self.more_arrives(datagram)) {
                 self.service(id);
             }

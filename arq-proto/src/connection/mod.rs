@@ -40,7 +40,11 @@ use crate::{
     stats::Stats,
     timer::{TimerKind, Timers},
     units::{ConnectionId, LaneId, Reliability},
-    wire::{params::Params, BASE_MTU, MAX_MESSAGE_BYTES},
+    wire::{
+        params::Params,
+        protection::{Opener, Sealer},
+        BASE_MTU, MAX_MESSAGE_BYTES,
+    },
 };
 use close::Closing;
 pub(crate) use handshake::Accepted;
@@ -95,6 +99,8 @@ pub struct Connection {
     remote_cid: ConnectionId,
     peer_app_params: Bytes,
 
+    sealer: Sealer,
+    opener: Opener,
     path: Path,
     outgoing: Outgoing,
     incoming: Incoming,
@@ -121,8 +127,11 @@ impl Connection {
         let mut rng = ChaCha8Rng::from_seed(seed);
         let left_out = LeftOut::new(&mut rng);
         let dialled = matches!(state, State::Hello(_));
+        let sealer = Sealer::default();
         Self {
-            path: Path::new(&config, remote, left_out, now),
+            path: Path::new(&config, remote, left_out, sealer.tag_bytes(), now),
+            sealer,
+            opener: Opener,
             outgoing: Outgoing::new(&config, now),
             incoming: Incoming::new(&config, now),
             config,

@@ -21,20 +21,28 @@ use crate::{
         cursor::{DecodeError, Reader},
         frame::Frame,
         packet::{Challenge, DataHeader, PacketKind, Refuse, Reset},
-        protection,
     },
 };
 
 /// A datagram as it arrived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Datagram<'a> {
     /// The sender.
     pub from: SocketAddr,
     /// The local address that it was sent to, where the platform tells. If that is the sender's own, the
     /// datagram never left the machine, which carries the longest ones there are.
     pub to: Option<IpAddr>,
-    /// What it says.
-    pub bytes: &'a [u8],
+    /// What it says. It is opened in place.
+    pub bytes: &'a mut [u8],
+}
+
+/// The way that a datagram took.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrived {
+    pub(super) from: SocketAddr,
+    pub(super) to: Option<IpAddr>,
+    /// Its length.
+    pub(super) bytes: u64,
 }
 
 /// What the frames of a packet were.
@@ -50,8 +58,8 @@ struct Seen {
 
 impl Connection {
     /// Takes a datagram that [`Endpoint::route`](crate::Endpoint::route) assigned to this
-    /// connection.
-    pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
+    /// connection. It is opened in place.
+    pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, bytes: &mut [u8]) {
         self.handle_datagrams(now, std::iter::once(Datagram { from, to: None, bytes }));
     }
 
@@ -80,13 +88,14 @@ impl Connection {
 
     fn dispatch(&mut self, now: Instant, received: Datagram<'_>) -> Result<(), DecodeError> {
         let Datagram { from, to, bytes: datagram } = received;
+        let arrived = Arrived { from, to, bytes: datagram.len() as u64 };
         let first = *datagram.first().ok_or(DecodeError::Truncated("packet.kind"))?;
         match PacketKind::of(first)? {
             PacketKind::Challenge => self.on_challenge(now, Challenge::decode(datagram)?, to),
             PacketKind::Refuse => self.on_refuse(Refuse::decode(datagram)?),
             PacketKind::Reset => self.on_reset(Reset::decode(datagram)?),
             PacketKind::Data { .. } => {
-                self.on_data(now, received)?;
+                self.on_data(now, arrived, datagram)?;
                 if let Some(to) = to.filter(|_| from == self.path.remote) {
                     self.path.is_local = to == from.ip();
                 }
@@ -110,32 +119,37 @@ impl Connection {
         }
     }
 
-    fn on_data(&mut self, now: Instant, received: Datagram<'_>) -> Result<(), DecodeError> {
-        let Datagram { from, bytes: datagram, .. } = received;
+    fn on_data(
+        &mut self,
+        now: Instant,
+        arrived: Arrived,
+        datagram: &mut [u8],
+    ) -> Result<(), DecodeError> {
+        let from = arrived.from;
         if matches!(self.state, State::Hello(_)) {
             return Err(DecodeError::Invalid("packet.kind"));
         }
-        let header = DataHeader::decode(&mut Reader::new(datagram))?;
-        if header.dcid != self.local_cid {
+        let (bytes, mut reader) = (datagram.len(), Reader::new(datagram));
+        let DataHeader { dcid, ack_now, number, span, cookie: _ } =
+            DataHeader::decode(&mut reader)?;
+        let header_len = bytes - reader.remaining();
+        if dcid != self.local_cid {
             return Err(DecodeError::Invalid("data.dcid"));
         }
-        let number =
-            self.path.acks.expand(header.number).ok_or(DecodeError::Invalid("data.number"))?;
-        let packet = protection::open(number, datagram)?;
-        let mut frames = Reader::new(packet);
-        let header = DataHeader::decode(&mut frames)?;
+        let number = self.path.acks.expand(number).ok_or(DecodeError::Invalid("data.number"))?;
+        let frames = Reader::new(self.opener.open(number, datagram, header_len)?);
         if self.path.acks.classify(number) == Arrival::Duplicate {
             self.note_repeated(now, from, number);
             return Err(DecodeError::Invalid("data.number"));
         }
         self.counters.packets_received += 1;
-        self.counters.bytes_received += datagram.len() as u64;
+        self.counters.bytes_received += arrived.bytes;
         self.life.heard_at = now;
         self.path.recovery.on_heard(now);
         self.clear_suspicion(now);
         self.confirm();
-        self.note_path(now, received, number);
-        self.incoming.on_packet(datagram.len());
+        self.note_path(now, arrived, number);
+        self.incoming.on_packet(bytes);
         // Go-back-N acts on what a packet out of order says, but keeps and acknowledges nothing of
         // it.
         let in_order = self.config.reorder || self.is_in_order(frames);
@@ -146,12 +160,12 @@ impl Connection {
         match seen {
             Ok(_) if !in_order => self.counters.datagrams_dropped += 1,
             Ok(seen) => {
-                let request = match (seen.eliciting, header.ack_now) {
+                let request = match (seen.eliciting, ack_now) {
                     (false, _) => AckRequest::No,
                     (true, false) => AckRequest::Eventually,
                     (true, true) => AckRequest::Now,
                 };
-                let floor = number.0.saturating_sub(header.span);
+                let floor = number.0.saturating_sub(span);
                 let rtt = self.path.recovery.rtt.smoothed();
                 self.path.acks.on_packet(now, number, floor, request, rtt);
             }

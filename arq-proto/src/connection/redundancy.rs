@@ -20,7 +20,7 @@ use crate::{
     },
     sent::Content,
     units::{LaneId, MessageSeq},
-    wire::{protection::TAG_BYTES, BASE_MTU},
+    wire::BASE_MTU,
 };
 
 impl Connection {
@@ -104,7 +104,7 @@ impl Connection {
             return;
         }
         // Small packets stay small: what drops long ones must not take the new message.
-        draft.end = draft.end.min(draft.start + usize::from(BASE_MTU) - TAG_BYTES);
+        draft.end = draft.end.min(draft.start + usize::from(BASE_MTU) - self.tag_bytes());
         let Self { outgoing, path, counters, config, epoch, .. } = self;
         let Outgoing { riders, lanes, scratch, .. } = outgoing;
         let sendings = |lanes: &PerLane<SendLane>, rider: &Rider| {

@@ -81,7 +81,7 @@ fn a_refuse_in_the_wrong_state_or_of_another_is_counted_and_dropped() {
     Refuse { dcid: SERVER_ID, reason: RefuseReason::Busy }.encode(&mut wire);
     for make in [Client::waiting, Client::open] {
         assert_counted_and_dropped(&mut make(), |client| {
-            client.connection.handle_datagram(client.now, server(), &wire);
+            client.connection.handle_datagram(client.now, server(), &mut wire);
             client.drive();
         });
     }
@@ -113,7 +113,7 @@ fn a_reset_proves_itself_by_a_number_that_was_sent_lately() {
         // Nor with the right number, but for another association. No endpoint would route it here.
         let mut wire = Vec::new();
         Reset { unknown: client.id, number: next - 1 }.encode(&mut wire);
-        client.connection.handle_datagram(client.now, server(), &wire);
+        client.connection.handle_datagram(client.now, server(), &mut wire);
         assert_eq!(client.error(), None, "{:?} is not {SERVER_ID:?}", client.id);
         assert_eq!(client.dropped(), dropped + 4);
         client.reset(next - back);

@@ -256,9 +256,9 @@ fn a_process_of_the_same_machine_is_noticed_without_traffic() {
     let mut victim = Victim::new(config.build().unwrap());
     let (own, peer) = (victim.peer().ip(), victim.peer());
     let at = victim.next_packet(0);
-    let packet = data_packet(at, 0, true, &[1]);
+    let mut packet = data_packet(at, 0, true, &[1]);
     victim.with_connection(|now, connection| {
-        let datagram = Datagram { from: peer, to: Some(own), bytes: &packet };
+        let datagram = Datagram { from: peer, to: Some(own), bytes: &mut packet };
         connection.handle_datagrams(now, [datagram]);
     });
     victim.answer();

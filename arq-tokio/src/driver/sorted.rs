@@ -36,10 +36,10 @@ impl<'a> Sorted<'a> {
 
     /// Each connection with its datagrams, in the order of their arrival.
     pub(super) fn by_connection(
-        &self,
-    ) -> impl Iterator<Item = (&Arc<Inner>, &[(ConnectionHandle, Datagram<'a>)])> {
+        &mut self,
+    ) -> impl Iterator<Item = (&Arc<Inner>, &mut [(ConnectionHandle, Datagram<'a>)])> {
         // Both are in the order of the handles, and each connection has a datagram.
-        let of_one = self.datagrams.chunk_by(|(one, _), (other, _)| one == other);
+        let of_one = self.datagrams.chunk_by_mut(|(one, _), (other, _)| one == other);
         self.connections.values().zip(of_one)
     }
 }
