@@ -15,7 +15,7 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 
 use crate::{
     config::Config,
-    connection::{Accepted, Connection, Origin},
+    connection::{is_same, Accepted, Connection, Origin},
     error::RefuseReason,
     stats::EndpointStats,
     units::ConnectionId,
@@ -70,9 +70,9 @@ pub enum Routed {
         handle: ConnectionHandle,
         /// The connection.
         connection: Box<Connection>,
-        /// A connection of a peer that has restarted since: call [`Connection::replaced_from`]
-        /// with the address of this datagram.
-        replaced: Option<ConnectionHandle>,
+        /// An older one from the same address with another instance, which has perhaps restarted since: call
+        /// [`Connection::handle_newcomer`] with the address of this datagram, and let it transmit.
+        older: Option<ConnectionHandle>,
     },
     /// To nobody; send the reply back to where it came from.
     Reply,
@@ -85,7 +85,10 @@ pub enum Routed {
 struct Known {
     local_cid: ConnectionId,
     remote_cid: Option<ConnectionId>,
-    accepted_from: Option<SocketAddr>,
+    /// Where it began.
+    remote: SocketAddr,
+    /// The peer has opened it.
+    is_accepted: bool,
 }
 
 /// Finds the connection of each datagram, and makes new ones.
@@ -157,7 +160,7 @@ impl Endpoint {
     ) -> (ConnectionHandle, Connection) {
         self.now = self.now.max(now);
         let local_cid = ConnectionId(self.rng.next_u64());
-        let handle = self.insert(Known { local_cid, remote_cid: None, accepted_from: None });
+        let handle = self.insert(Known { local_cid, remote_cid: None, remote, is_accepted: false });
         let origin = self.origin(config, remote, local_cid);
         (handle, Connection::connect(now, origin, self.instance))
     }
@@ -172,9 +175,11 @@ impl Endpoint {
             }
         }
         // No cookie brings back what this side opened.
-        let Some(peer) = known.accepted_from else { return };
-        if self.by_peer.get(&peer).is_some_and(|&(current, _)| current == handle) {
-            self.by_peer.remove(&peer);
+        if !known.is_accepted {
+            return;
+        }
+        if self.by_peer.get(&known.remote).is_some_and(|&(current, _)| current == handle) {
+            self.by_peer.remove(&known.remote);
         }
         self.forget_closed(self.now);
         if self.closed.len() >= MAX_REMEMBERED_IDS {
@@ -221,7 +226,7 @@ impl Endpoint {
             (PacketKind::Challenge, Some(handle)) => {
                 let challenge = Challenge::decode(datagram)?;
                 if challenge.version == VERSION {
-                    self.learn_remote_cid(handle, challenge.scid);
+                    self.learn_remote_cid(handle, from, challenge.scid);
                 }
                 Ok(Routed::Connection(handle))
             }
@@ -340,15 +345,15 @@ impl Endpoint {
         accepted: Accepted,
     ) -> Routed {
         let Claim { from, server: local_cid, instance, .. } = *claim;
-        let known =
-            Known { local_cid, remote_cid: Some(accepted.remote_cid), accepted_from: Some(from) };
+        let remote_cid = Some(accepted.remote_cid);
+        let known = Known { local_cid, remote_cid, remote: from, is_accepted: true };
         let handle = self.insert(known);
         let previous = self.by_peer.insert(from, (handle, instance));
-        let replaced = previous.filter(|&(_, before)| before != instance).map(|(old, _)| old);
+        let older = previous.filter(|&(_, before)| before != instance).map(|(old, _)| old);
         let origin = self.origin(config, from, local_cid);
         let connection = Box::new(Connection::accept(now, origin, accepted));
         self.stats.accepted += 1;
-        Routed::Accepted { handle, connection, replaced }
+        Routed::Accepted { handle, connection, older }
     }
 
     fn origin(&mut self, config: Config, remote: SocketAddr, local_cid: ConnectionId) -> Origin {
@@ -368,10 +373,10 @@ impl Endpoint {
         handle
     }
 
-    /// The first challenge counts, as for the connection.
-    fn learn_remote_cid(&mut self, handle: ConnectionHandle, id: ConnectionId) {
+    /// The first challenge of who was asked counts, as for the connection.
+    fn learn_remote_cid(&mut self, handle: ConnectionHandle, from: SocketAddr, id: ConnectionId) {
         let Some(known) = self.known.get_mut(&handle) else { return };
-        if known.remote_cid.is_none() {
+        if known.remote_cid.is_none() && is_same(from, known.remote) {
             known.remote_cid = Some(id);
             self.by_remote_cid.entry(id).or_insert(handle);
         }

@@ -97,7 +97,7 @@ pub struct Stats {
     pub chunk_size_changes: u64,
     /// Reports that a datagram did not reach the peer, true or made up.
     pub unreachable_reports: u64,
-    /// Times that the peer's port was said to be closed, in answer to a packet that was sent.
+    /// Times that something said that the peer is gone, which nobody can say who has not seen a packet.
     pub suspicions: u64,
     /// Each lane.
     pub lanes: [LaneStats; LaneId::COUNT],

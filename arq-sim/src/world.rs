@@ -401,16 +401,16 @@ impl World {
                 self.dispatch(id, vec![Outgoing { to, bytes: reply, vanishes }]);
             }
             Routed::Connection(handle) => self.hand_over(id, handle, datagram),
-            Routed::Accepted { handle, connection, replaced } => {
+            Routed::Accepted { handle, connection, older } => {
                 let plan = host.config.on_accept.clone();
                 let config = host.config.endpoint.accept.clone().unwrap_or_default();
                 host.insert(handle, *connection, config, plan);
                 let life = host.life;
                 host.accepted.push(ConnId { host: id, handle, life });
-                if let Some(handle) = replaced {
+                if let Some(handle) = older {
                     let old = ConnId { host: id, handle, life };
                     self.with_conn(old, |clock, connection, _| {
-                        connection.replaced_from(clock.now(), datagram.from);
+                        connection.handle_newcomer(clock.now(), datagram.from);
                     });
                 }
                 self.hand_over(id, handle, datagram);

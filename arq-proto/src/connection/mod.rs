@@ -4,7 +4,7 @@
 //!
 //! Its parts are [`Path`], [`Outgoing`] and [`Incoming`]. The phases have a file each: [`handshake`], [`receive`],
 //! [`transmit`] with [`redundancy`], [`settle`], [`timeouts`], [`probing`], [`validation`], [`other_port`],
-//! [`unreachable`](mod@unreachable) and [`close`].
+//! [`unreachable`](mod@unreachable), [`suspicion`] and [`close`].
 
 mod close;
 mod handshake;
@@ -16,6 +16,7 @@ mod probing;
 mod receive;
 mod redundancy;
 mod settle;
+mod suspicion;
 mod timeouts;
 mod transmit;
 mod unreachable;
@@ -55,6 +56,7 @@ use outgoing::Outgoing;
 use path::Path;
 pub use receive::Datagram;
 pub use transmit::{Transmit, ONE_CHUNK_OVERHEAD_BYTES};
+pub(crate) use unreachable::is_same;
 pub use unreachable::{Refusal, UnreachableReport};
 
 /// Where a connection stands.

@@ -10,8 +10,8 @@ use std::{
 };
 
 use super::{
+    suspicion::Suspicion,
     transmit::{path_packet_bytes, Transmit},
-    unreachable::Suspicion,
     validation::{Candidate, Doubts, Left, PathProbe, RESTLESS_FOR},
 };
 use crate::{

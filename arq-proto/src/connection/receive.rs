@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{takes_repair, Connection, State};
+use super::{suspicion::Evidence, takes_repair, Connection, State};
 use crate::{
     acks::{AckRequest, Arrival},
     error::{ConnectionError, Violation},
@@ -91,9 +91,9 @@ impl Connection {
         let arrived = Arrived { from, to, bytes: datagram.len() as u64 };
         let first = *datagram.first().ok_or(DecodeError::Truncated("packet.kind"))?;
         match PacketKind::of(first)? {
-            PacketKind::Challenge => self.on_challenge(now, Challenge::decode(datagram)?, to),
-            PacketKind::Refuse => self.on_refuse(Refuse::decode(datagram)?),
-            PacketKind::Reset => self.on_reset(Reset::decode(datagram)?),
+            PacketKind::Challenge => self.on_challenge(now, Challenge::decode(datagram)?, arrived),
+            PacketKind::Refuse => self.on_refuse(now, Refuse::decode(datagram)?, from),
+            PacketKind::Reset => self.on_reset(now, Reset::decode(datagram)?),
             PacketKind::Data { .. } => {
                 self.on_data(now, arrived, datagram)?;
                 if let Some(to) = to.filter(|_| from == self.path.remote) {
@@ -105,17 +105,17 @@ impl Connection {
         Ok(())
     }
 
-    /// The peer does not know us any more. It proves that it has seen a packet of ours by its
+    /// The peer says that it does not know us any more. It shows that it has seen a packet of ours by its
     /// number; somebody who cannot read our packets can guess neither that nor the connection id.
-    fn on_reset(&mut self, reset: Reset) {
-        let open = !matches!(self.state, State::Hello(_) | State::Drained);
-        if open
-            && reset.unknown == self.remote_cid
-            && self.path.recovery.sent_lately(reset.number).is_some()
-        {
-            self.end(ConnectionError::PeerLostState);
-        } else {
-            self.counters.datagrams_dropped += 1;
+    fn on_reset(&mut self, now: Instant, reset: Reset) {
+        let sent = self.path.recovery.sent_lately(reset.number);
+        match (&self.state, sent.filter(|_| reset.unknown == self.remote_cid)) {
+            (State::Open { .. } | State::Flushing { .. }, Some(number)) => {
+                self.suspect(now, Evidence::Reset, number);
+            }
+            // Nobody needs to be told any more.
+            (State::Closing(_), Some(_)) => self.end(ConnectionError::PeerLostState),
+            _ => self.counters.datagrams_dropped += 1,
         }
     }
 

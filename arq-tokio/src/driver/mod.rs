@@ -138,7 +138,10 @@ impl Driver {
     fn dispatch(&self, batch: &mut ReceiveBatch, is_other: bool) {
         let begin = is_other.then(now);
         let mut sorted = self.0.route(batch.datagrams());
-        sorted.replaced.iter().for_each(|(old, address)| old.replaced_from(*address));
+        for (old, address) in &sorted.older {
+            old.handle_newcomer(*address);
+            old.transmit(connection::DRIVER_BATCHES);
+        }
         for (connection, datagrams) in sorted.by_connection() {
             for part in datagrams.chunks_mut(DATAGRAMS_A_HOLD) {
                 connection.handle_datagrams(part.iter_mut().map(|(_, datagram)| Datagram {

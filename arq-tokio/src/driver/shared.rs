@@ -295,12 +295,12 @@ impl Shared {
                     let connection = registry.connections.get(&handle);
                     sorted.push(connection, datagram);
                 }
-                Routed::Accepted { handle, connection, replaced } => {
+                Routed::Accepted { handle, connection, older } => {
                     let offer = registry.offer.clone();
                     let inner = Inner::new(self, handle, *connection, &registry.accept, offer);
                     registry.connections.insert(handle, inner.clone());
-                    let replaced = replaced.and_then(|old| registry.connections.get(&old).cloned());
-                    sorted.replaced.extend(replaced.map(|old| (old, datagram.from)));
+                    let older = older.and_then(|old| registry.connections.get(&old).cloned());
+                    sorted.older.extend(older.map(|old| (old, datagram.from)));
                     sorted.push(Some(&inner), datagram);
                 }
                 Routed::Reply => {

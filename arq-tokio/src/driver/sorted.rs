@@ -11,8 +11,8 @@ use super::connection::Inner;
 /// A batch of datagrams, by connection.
 #[derive(Default)]
 pub(super) struct Sorted<'a> {
-    /// Connections that a restarted peer has replaced, and where the new one came from.
-    pub(super) replaced: Vec<(Arc<Inner>, SocketAddr)>,
+    /// Connections whose peer has perhaps restarted, and where the new one came from.
+    pub(super) older: Vec<(Arc<Inner>, SocketAddr)>,
     connections: BTreeMap<ConnectionHandle, Arc<Inner>>,
     datagrams: Vec<(ConnectionHandle, Datagram<'a>)>,
 }
