@@ -14,6 +14,7 @@ use rand_core::{RngCore, SeedableRng};
 use siphasher::sip128::{Hasher128, SipHasher24};
 
 use crate::{
+    admission::{Answers, Places},
     config::Config,
     connection::{is_same, Accepted, Connection, Origin},
     error::RefuseReason,
@@ -36,16 +37,19 @@ const COOKIE_LIFETIME: Duration = Duration::from_secs(60);
 /// When there are more of them, the cookies of those that are forgotten are refused, with all others of their age.
 const MAX_REMEMBERED_IDS: usize = 4_096;
 const DEFAULT_MAX_CONNECTIONS: usize = 4_096;
-/// Resets sent in a second: one for each connection that there may have been before a restart. They are shorter than
+/// Challenges in 250 ms. One costs a hash and a system call, so all of them a tenth of a core at most.
+const CHALLENGES: u16 = 5_000;
+/// Resets in 250 ms: one for each connection that there may have been before a restart. They are shorter than
 /// what they answer, so useless for a flood.
-const RESETS_PER_SECOND: u32 = DEFAULT_MAX_CONNECTIONS as u32;
+const RESETS: u16 = DEFAULT_MAX_CONNECTIONS as u16;
 
 /// How an endpoint behaves.
 #[derive(Debug, Clone)]
 pub struct EndpointConfig {
     /// The configuration of accepted connections; `None` accepts none.
     pub accept: Option<Config>,
-    /// Connections at once; further ones are refused.
+    /// Connections at once; further ones are refused. A source, an IPv4 /24 or an IPv6 /48, holds at most 16, or three
+    /// for each that is free.
     pub max_connections: usize,
 }
 
@@ -110,7 +114,9 @@ pub struct Endpoint {
     closed: VecDeque<(Instant, ConnectionId)>,
     /// Cookies issued before this time are refused.
     cookies_from_us: u64,
-    resets: ResetBudget,
+    challenges: Answers,
+    resets: Answers,
+    places: Places,
     stats: EndpointStats,
 }
 
@@ -121,6 +127,9 @@ impl Endpoint {
         let mut rng = ChaCha8Rng::from_seed(seed);
         let mut cookie_key = [0; 16];
         rng.fill_bytes(&mut cookie_key);
+        let mut hasher = SipHasher24::new_with_key(&cookie_key);
+        hasher.write(b"sources");
+        let slot_key = hasher.finish128().as_bytes();
         Self {
             config,
             cookie_key,
@@ -135,7 +144,9 @@ impl Endpoint {
             by_peer: BTreeMap::new(),
             closed: VecDeque::new(),
             cookies_from_us: 0,
-            resets: ResetBudget { left: RESETS_PER_SECOND, since: now },
+            challenges: Answers::new(CHALLENGES, slot_key, now),
+            resets: Answers::new(RESETS, slot_key, now),
+            places: Places::default(),
             stats: EndpointStats::default(),
         }
     }
@@ -178,6 +189,7 @@ impl Endpoint {
         if !known.is_accepted {
             return;
         }
+        self.places.give_back(known.remote.ip());
         if self.by_peer.get(&known.remote).is_some_and(|&(current, _)| current == handle) {
             self.by_peer.remove(&known.remote);
         }
@@ -264,6 +276,9 @@ impl Endpoint {
         reply: &mut Vec<u8>,
     ) -> Result<Routed, DecodeError> {
         let Some(config) = &self.config.accept else { return Ok(Routed::Dropped) };
+        if !self.challenges.take(now, from.ip()) {
+            return Ok(Routed::Dropped);
+        }
         if !hello.versions.contains(&VERSION) {
             return Ok(self.refuse(hello.scid, RefuseReason::Version, reply));
         }
@@ -311,17 +326,18 @@ impl Endpoint {
         let packet = verify_checksum(datagram)?;
         let header = DataHeader::decode(&mut Reader::new(packet))?;
         let (Some(cookie), true) = (header.cookie.as_ref(), self.config.accept.is_some()) else {
-            return Ok(self.reset(now, &header, reply));
+            return Ok(self.reset(now, from, &header, reply));
         };
         let Some((claim, age)) = self.verify(now, from, header.dcid, cookie) else {
-            return Ok(self.reset(now, &header, reply));
+            return Ok(self.reset(now, from, &header, reply));
         };
         // Not before: of a flood of strays none shall cost a search.
         self.forget_closed(now);
         if self.closed.iter().any(|&(_, id)| id == header.dcid) {
-            return Ok(self.reset(now, &header, reply));
+            return Ok(self.reset(now, from, &header, reply));
         }
-        if self.known.len() >= self.config.max_connections {
+        let free = self.config.max_connections.saturating_sub(self.known.len());
+        if !self.places.has_room(from.ip(), free) {
             return Ok(self.refuse(cookie.scid, RefuseReason::Busy, reply));
         }
         let params = Params::decode(cookie.params)?;
@@ -348,6 +364,7 @@ impl Endpoint {
         let remote_cid = Some(accepted.remote_cid);
         let known = Known { local_cid, remote_cid, remote: from, is_accepted: true };
         let handle = self.insert(known);
+        self.places.take(from.ip());
         let previous = self.by_peer.insert(from, (handle, instance));
         let older = previous.filter(|&(_, before)| before != instance).map(|(old, _)| old);
         let origin = self.origin(config, from, local_cid);
@@ -382,8 +399,14 @@ impl Endpoint {
         }
     }
 
-    fn reset(&mut self, now: Instant, header: &DataHeader<'_>, reply: &mut Vec<u8>) -> Routed {
-        if !self.resets.take(now) {
+    fn reset(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        header: &DataHeader<'_>,
+        reply: &mut Vec<u8>,
+    ) -> Routed {
+        if !self.resets.take(now, from.ip()) {
             return Routed::Dropped;
         }
         Reset { unknown: header.dcid, number: header.number }.encode(reply);
@@ -462,20 +485,4 @@ struct Claim {
     instance: u64,
     /// Length of the HELLO: the path has carried as much.
     hello_bytes: u16,
-}
-
-/// Limits how many resets are sent.
-#[derive(Debug)]
-struct ResetBudget {
-    left: u32,
-    since: Instant,
-}
-
-impl ResetBudget {
-    fn take(&mut self, now: Instant) -> bool {
-        if now.saturating_duration_since(self.since) >= Duration::from_secs(1) {
-            *self = Self { left: RESETS_PER_SECOND, since: now };
-        }
-        self.left.checked_sub(1).map(|left| self.left = left).is_some()
-    }
 }

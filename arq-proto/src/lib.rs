@@ -60,6 +60,7 @@
 #![deny(clippy::iter_over_hash_type)]
 
 mod acks;
+mod admission;
 mod batches;
 mod chunk_size;
 pub mod config;

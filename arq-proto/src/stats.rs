@@ -115,13 +115,13 @@ pub struct LaneStats {
 /// What an endpoint did with datagrams that belong to no connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EndpointStats {
-    /// HELLOs answered.
+    /// HELLOs answered by CHALLENGE.
     pub challenges_sent: u64,
     /// Handshakes refused.
     pub refused: u64,
     /// Resets sent.
     pub resets_sent: u64,
-    /// Datagrams dropped: malformed, unknown, or more than the reset rate allows to answer.
+    /// Datagrams dropped: malformed, unknown, or more than may be answered.
     pub datagrams_dropped: u64,
     /// Connections accepted.
     pub accepted: u64,
