@@ -9,6 +9,7 @@
 mod common;
 
 mod client;
+mod deaths;
 mod endings;
 mod frames;
 mod handshake;
