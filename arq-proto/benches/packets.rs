@@ -13,7 +13,7 @@ use arq_proto::{
         cursor::Reader,
         frame::{ChunkFrame, Frame},
         packet::DataHeader,
-        protection,
+        protection::{Opener, Sealer},
     },
     Config, ConfigBuilder, CongestionConfig, ConnectionId, LaneId, PacketNumber, Reliability,
 };
@@ -25,13 +25,15 @@ use bytes::Bytes;
 use criterion::{criterion_group, criterion_main, BatchSize, Criterion, Throughput};
 
 const CHUNK: [u8; 1_150] = [0x5a; 1_150];
+/// With a span of two bytes.
+const HEADER_BYTES: usize = 15;
 const IN_FLIGHT: u64 = 1_024;
 
 fn lane(priority: u8) -> LaneId {
     LaneId::new(priority, Reliability::Reliable).expect("the priority is in range")
 }
 
-fn write_packet(out: &mut Vec<u8>) {
+fn write_packet(sealer: &mut Sealer, number: PacketNumber, out: &mut Vec<u8>) {
     out.clear();
     let dcid = ConnectionId(7);
     DataHeader { dcid, ack_now: true, number: 1_000, span: 500, cookie: None }.encode(out);
@@ -39,15 +41,19 @@ fn write_packet(out: &mut Vec<u8>) {
     let chunk =
         ChunkFrame { lane: lane(5), seq: 99, message_bytes, chunk_bytes, index: 3, data: &CHUNK };
     Frame::Chunk(chunk).encode(out);
-    protection::seal(PacketNumber(1_000), out, 0);
+    let sealed = sealer.seal(number, out, 0, HEADER_BYTES);
+    assert_eq!(sealed, Ok(()));
 }
 
-fn read_packet(datagram: &[u8]) -> usize {
-    let Ok(packet) = protection::open(PacketNumber(1_000), datagram) else { return 0 };
-    let mut reader = Reader::new(packet);
-    if DataHeader::decode(&mut reader).is_err() {
+fn read_packet(datagram: &mut [u8]) -> usize {
+    let len = datagram.len();
+    let mut header = Reader::new(datagram);
+    if DataHeader::decode(&mut header).is_err() {
         return 0;
     }
+    let header_len = len - header.remaining();
+    let Ok(frames) = Opener.open(PacketNumber(1_000), datagram, header_len) else { return 0 };
+    let mut reader = Reader::new(frames);
     let mut bytes = 0;
     while let Ok(Some(frame)) = Frame::decode(&mut reader) {
         if let Frame::Chunk(chunk) = frame {
@@ -60,11 +66,17 @@ fn read_packet(datagram: &[u8]) -> usize {
 fn codec(c: &mut Criterion) {
     let mut group = c.benchmark_group("packet");
     let mut out = Vec::with_capacity(2_000);
-    write_packet(&mut out);
+    let (mut sealer, mut number) = (Sealer::default(), PacketNumber(1_000));
+    write_packet(&mut sealer, number, &mut out);
     group.throughput(Throughput::Bytes(out.len() as u64));
-    group.bench_function("encode a full packet", |b| b.iter(|| write_packet(black_box(&mut out))));
-    assert_eq!(read_packet(&out), CHUNK.len());
-    group.bench_function("decode a full packet", |b| b.iter(|| read_packet(black_box(&out))));
+    group.bench_function("encode a full packet", |b| {
+        b.iter(|| {
+            number = number.next();
+            write_packet(&mut sealer, number, black_box(&mut out));
+        });
+    });
+    assert_eq!(read_packet(&mut out), CHUNK.len());
+    group.bench_function("decode a full packet", |b| b.iter(|| read_packet(black_box(&mut out))));
     group.finish();
 }
 
@@ -108,10 +120,10 @@ fn acks(c: &mut Criterion) {
         group.bench_function(name, |b| {
             b.iter_batched(
                 || ack_of(holes),
-                |(mut victim, packet)| {
+                |(mut victim, mut packet)| {
                     let from: SocketAddr = victim.peer();
                     let (now, connection) = victim.parts();
-                    connection.handle_datagram(now, from, &packet);
+                    connection.handle_datagram(now, from, &mut packet);
                     assert!(connection.stats().in_flight_bytes < 200_000);
                     victim
                 },

@@ -56,7 +56,7 @@ fn drive(
                 Routed::Connection(_) | Routed::Dropped => {}
             }
             // What is for nobody is dropped there as well.
-            held.iter_mut().for_each(|(_, it)| it.handle_datagram(now, from, &buffer[..len]));
+            held.iter_mut().for_each(|(_, it)| it.handle_datagram(now, from, &mut buffer[..len]));
         }
         buffer.clear();
     }

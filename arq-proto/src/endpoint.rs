@@ -14,18 +14,20 @@ use rand_core::{RngCore, SeedableRng};
 use siphasher::sip128::{Hasher128, SipHasher24};
 
 use crate::{
+    admission::{Answers, Places},
     config::Config,
-    connection::{Accepted, Connection, Origin},
+    connection::{is_same, Accepted, Connection, Origin},
     error::RefuseReason,
     stats::EndpointStats,
-    units::{ConnectionId, PacketNumber},
+    units::ConnectionId,
     wire::{
         cursor::{DecodeError, Reader},
         packet::{
             peek_connection_id, Challenge, Cookie, DataHeader, Hello, PacketKind, Refuse, Reset,
         },
         params::Params,
-        protection, VERSION,
+        protection::verify_checksum,
+        VERSION,
     },
 };
 
@@ -35,9 +37,11 @@ const COOKIE_LIFETIME: Duration = Duration::from_secs(60);
 /// When there are more of them, the cookies of those that are forgotten are refused, with all others of their age.
 const MAX_REMEMBERED_IDS: usize = 4_096;
 const DEFAULT_MAX_CONNECTIONS: usize = 4_096;
-/// Resets sent in a second: one for each connection that there may have been before a restart. They are shorter than
+/// Challenges in 250 ms. One costs a hash and a system call, so all of them a tenth of a core at most.
+const CHALLENGES: u16 = 5_000;
+/// Resets in 250 ms: one for each connection that there may have been before a restart. They are shorter than
 /// what they answer, so useless for a flood.
-const RESETS_PER_SECOND: u32 = DEFAULT_MAX_CONNECTIONS as u32;
+const RESETS: u16 = DEFAULT_MAX_CONNECTIONS as u16;
 
 /// How an endpoint behaves.
 #[derive(Debug, Clone)]
@@ -45,7 +49,8 @@ const RESETS_PER_SECOND: u32 = DEFAULT_MAX_CONNECTIONS as u32;
 pub struct EndpointConfig {
     /// The configuration of accepted connections; `None` accepts none.
     pub accept: Option<Config>,
-    /// Connections at once; further ones are refused.
+    /// Connections at once; further ones are refused. A source, an IPv4 /24 or an IPv6 /48, holds at most 16, or three
+    /// for each that is free.
     pub max_connections: usize,
 }
 
@@ -85,9 +90,9 @@ pub enum Routed {
         handle: ConnectionHandle,
         /// The connection.
         connection: Box<Connection>,
-        /// A connection of a peer that has restarted since: call [`Connection::replaced_from`]
-        /// with the address of this datagram.
-        replaced: Option<ConnectionHandle>,
+        /// An older one from the same address with another instance, which has perhaps restarted since: call
+        /// [`Connection::handle_newcomer`] with the address of this datagram, and let it transmit.
+        older: Option<ConnectionHandle>,
     },
     /// To nobody; send the reply back to where it came from.
     Reply,
@@ -100,7 +105,10 @@ pub enum Routed {
 struct Known {
     local_cid: ConnectionId,
     remote_cid: Option<ConnectionId>,
-    accepted_from: Option<SocketAddr>,
+    /// Where it began.
+    remote: SocketAddr,
+    /// The peer has opened it.
+    is_accepted: bool,
 }
 
 /// Finds the connection of each datagram, and makes new ones.
@@ -122,7 +130,9 @@ pub struct Endpoint {
     closed: VecDeque<(Instant, ConnectionId)>,
     /// Cookies issued before this time are refused.
     cookies_from_us: u64,
-    resets: ResetBudget,
+    challenges: Answers,
+    resets: Answers,
+    places: Places,
     stats: EndpointStats,
 }
 
@@ -133,6 +143,9 @@ impl Endpoint {
         let mut rng = ChaCha8Rng::from_seed(seed);
         let mut cookie_key = [0; 16];
         rng.fill_bytes(&mut cookie_key);
+        let mut hasher = SipHasher24::new_with_key(&cookie_key);
+        hasher.write(b"sources");
+        let slot_key = hasher.finish128().as_bytes();
         Self {
             config,
             cookie_key,
@@ -147,7 +160,9 @@ impl Endpoint {
             by_peer: BTreeMap::new(),
             closed: VecDeque::new(),
             cookies_from_us: 0,
-            resets: ResetBudget { left: RESETS_PER_SECOND, since: now },
+            challenges: Answers::new(CHALLENGES, slot_key, now),
+            resets: Answers::new(RESETS, slot_key, now),
+            places: Places::default(),
             stats: EndpointStats::default(),
         }
     }
@@ -172,7 +187,7 @@ impl Endpoint {
     ) -> (ConnectionHandle, Connection) {
         self.now = self.now.max(now);
         let local_cid = ConnectionId(self.rng.next_u64());
-        let handle = self.insert(Known { local_cid, remote_cid: None, accepted_from: None });
+        let handle = self.insert(Known { local_cid, remote_cid: None, remote, is_accepted: false });
         let origin = self.origin(config, remote, local_cid);
         (handle, Connection::connect(now, origin, self.instance))
     }
@@ -187,9 +202,12 @@ impl Endpoint {
             }
         }
         // No cookie brings back what this side opened.
-        let Some(peer) = known.accepted_from else { return };
-        if self.by_peer.get(&peer).is_some_and(|&(current, _)| current == handle) {
-            self.by_peer.remove(&peer);
+        if !known.is_accepted {
+            return;
+        }
+        self.places.give_back(known.remote.ip());
+        if self.by_peer.get(&known.remote).is_some_and(|&(current, _)| current == handle) {
+            self.by_peer.remove(&known.remote);
         }
         self.forget_closed(self.now);
         if self.closed.len() >= MAX_REMEMBERED_IDS {
@@ -236,7 +254,7 @@ impl Endpoint {
             (PacketKind::Challenge, Some(handle)) => {
                 let challenge = Challenge::decode(datagram)?;
                 if challenge.version == VERSION {
-                    self.learn_remote_cid(handle, challenge.scid);
+                    self.learn_remote_cid(handle, from, challenge.scid);
                 }
                 Ok(Routed::Connection(handle))
             }
@@ -274,6 +292,9 @@ impl Endpoint {
         reply: &mut Vec<u8>,
     ) -> Result<Routed, DecodeError> {
         let Some(config) = &self.config.accept else { return Ok(Routed::Dropped) };
+        if !self.challenges.take(now, from.ip()) {
+            return Ok(Routed::Dropped);
+        }
         if !hello.versions.contains(&VERSION) {
             return Ok(self.refuse(hello.scid, RefuseReason::Version, reply));
         }
@@ -318,20 +339,21 @@ impl Endpoint {
         datagram: &[u8],
         reply: &mut Vec<u8>,
     ) -> Result<Routed, DecodeError> {
-        let packet = protection::open(PacketNumber(0), datagram)?;
+        let packet = verify_checksum(datagram)?;
         let header = DataHeader::decode(&mut Reader::new(packet))?;
         let (Some(cookie), true) = (header.cookie.as_ref(), self.config.accept.is_some()) else {
-            return Ok(self.reset(now, &header, reply));
+            return Ok(self.reset(now, from, &header, reply));
         };
         let Some((claim, age)) = self.verify(now, from, header.dcid, cookie) else {
-            return Ok(self.reset(now, &header, reply));
+            return Ok(self.reset(now, from, &header, reply));
         };
         // Not before: of a flood of strays none shall cost a search.
         self.forget_closed(now);
         if self.closed.iter().any(|&(_, id)| id == header.dcid) {
-            return Ok(self.reset(now, &header, reply));
+            return Ok(self.reset(now, from, &header, reply));
         }
-        if self.known.len() >= self.config.max_connections {
+        let free = self.config.max_connections.saturating_sub(self.known.len());
+        if !self.places.has_room(from.ip(), free) {
             return Ok(self.refuse(cookie.scid, RefuseReason::Busy, reply));
         }
         let params = Params::decode(cookie.params)?;
@@ -355,15 +377,16 @@ impl Endpoint {
         accepted: Accepted,
     ) -> Routed {
         let Claim { from, server: local_cid, instance, .. } = *claim;
-        let known =
-            Known { local_cid, remote_cid: Some(accepted.remote_cid), accepted_from: Some(from) };
+        let remote_cid = Some(accepted.remote_cid);
+        let known = Known { local_cid, remote_cid, remote: from, is_accepted: true };
         let handle = self.insert(known);
+        self.places.take(from.ip());
         let previous = self.by_peer.insert(from, (handle, instance));
-        let replaced = previous.filter(|&(_, before)| before != instance).map(|(old, _)| old);
+        let older = previous.filter(|&(_, before)| before != instance).map(|(old, _)| old);
         let origin = self.origin(config, from, local_cid);
         let connection = Box::new(Connection::accept(now, origin, accepted));
         self.stats.accepted += 1;
-        Routed::Accepted { handle, connection, replaced }
+        Routed::Accepted { handle, connection, older }
     }
 
     fn origin(&mut self, config: Config, remote: SocketAddr, local_cid: ConnectionId) -> Origin {
@@ -383,17 +406,23 @@ impl Endpoint {
         handle
     }
 
-    /// The first challenge counts, as for the connection.
-    fn learn_remote_cid(&mut self, handle: ConnectionHandle, id: ConnectionId) {
+    /// The first challenge of who was asked counts, as for the connection.
+    fn learn_remote_cid(&mut self, handle: ConnectionHandle, from: SocketAddr, id: ConnectionId) {
         let Some(known) = self.known.get_mut(&handle) else { return };
-        if known.remote_cid.is_none() {
+        if known.remote_cid.is_none() && is_same(from, known.remote) {
             known.remote_cid = Some(id);
             self.by_remote_cid.entry(id).or_insert(handle);
         }
     }
 
-    fn reset(&mut self, now: Instant, header: &DataHeader<'_>, reply: &mut Vec<u8>) -> Routed {
-        if !self.resets.take(now) {
+    fn reset(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        header: &DataHeader<'_>,
+        reply: &mut Vec<u8>,
+    ) -> Routed {
+        if !self.resets.take(now, from.ip()) {
             return Routed::Dropped;
         }
         Reset { unknown: header.dcid, number: header.number }.encode(reply);
@@ -472,20 +501,4 @@ struct Claim {
     instance: u64,
     /// Length of the HELLO: the path has carried as much.
     hello_bytes: u16,
-}
-
-/// Limits how many resets are sent.
-#[derive(Debug)]
-struct ResetBudget {
-    left: u32,
-    since: Instant,
-}
-
-impl ResetBudget {
-    fn take(&mut self, now: Instant) -> bool {
-        if now.saturating_duration_since(self.since) >= Duration::from_secs(1) {
-            *self = Self { left: RESETS_PER_SECOND, since: now };
-        }
-        self.left.checked_sub(1).map(|left| self.left = left).is_some()
-    }
 }

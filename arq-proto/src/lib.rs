@@ -10,6 +10,7 @@
 )]
 
 mod acks;
+mod admission;
 mod batches;
 mod chance;
 mod chunk_size;

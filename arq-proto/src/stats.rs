@@ -98,7 +98,7 @@ pub struct Stats {
     pub chunk_size_changes: u64,
     /// Reports that a datagram did not reach the peer, true or made up.
     pub unreachable_reports: u64,
-    /// Times that the peer's port was said to be closed, in answer to a packet that was sent.
+    /// Times that something said that the peer is gone, which nobody can say who has not seen a packet.
     pub suspicions: u64,
     /// Each lane.
     pub lanes: [LaneStats; LaneId::COUNT],
@@ -118,13 +118,13 @@ pub struct LaneStats {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EndpointStats {
-    /// HELLOs answered.
+    /// HELLOs answered by CHALLENGE.
     pub challenges_sent: u64,
     /// Handshakes refused.
     pub refused: u64,
     /// Resets sent.
     pub resets_sent: u64,
-    /// Datagrams dropped: malformed, unknown, or more than the reset rate allows to answer.
+    /// Datagrams dropped: malformed, unknown, or more than may be answered.
     pub datagrams_dropped: u64,
     /// Connections accepted.
     pub accepted: u64,

@@ -8,9 +8,9 @@ use arq_proto::{
         cursor::Reader,
         frame::Frame,
         packet::{DataHeader, PacketKind},
-        protection::{seal, TAG_BYTES},
+        protection::{append_checksum, CHECKSUM_BYTES},
     },
-    ConnectionId, PacketNumber,
+    ConnectionId,
 };
 use fastrand::Rng;
 
@@ -44,7 +44,7 @@ pub fn each_frame(datagram: &[u8], mut see: impl FnMut(&DataHeader<'_>, Frame<'_
     if sight(datagram).is_none() {
         return;
     }
-    let mut frames = Reader::new(&datagram[..datagram.len().saturating_sub(TAG_BYTES)]);
+    let mut frames = Reader::new(&datagram[..datagram.len().saturating_sub(CHECKSUM_BYTES)]);
     let Ok(header) = DataHeader::decode(&mut frames) else { return };
     while let Ok(Some(frame)) = Frame::decode(&mut frames) {
         see(&header, frame);
@@ -54,10 +54,10 @@ pub fn each_frame(datagram: &[u8], mut see: impl FnMut(&DataHeader<'_>, Frame<'_
 /// A data packet with these frames and a valid tag.
 #[must_use]
 pub fn data_packet(at: Sighting, span: u64, ack_now: bool, frames: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(frames.len() + DataHeader::MAX_OVERHEAD);
+    let mut out = Vec::with_capacity(frames.len() + DataHeader::MAX_BYTES + CHECKSUM_BYTES);
     DataHeader { dcid: at.dcid, ack_now, number: at.number, span, cookie: None }.encode(&mut out);
     out.extend_from_slice(frames);
-    seal(PacketNumber(at.number.into()), &mut out, 0);
+    append_checksum(&mut out, 0);
     out
 }
 
@@ -65,14 +65,14 @@ pub fn data_packet(at: Sighting, span: u64, ack_now: bool, frames: &[u8]) -> Vec
 #[must_use]
 pub fn sealed(bytes: &[u8]) -> Vec<u8> {
     let mut out = bytes.to_vec();
-    seal(PacketNumber(0), &mut out, 0);
+    append_checksum(&mut out, 0);
     out
 }
 
 /// Replaces the tag of a changed datagram by a valid one.
 #[must_use]
 pub fn resealed(datagram: &[u8]) -> Vec<u8> {
-    sealed(&datagram[..datagram.len().saturating_sub(TAG_BYTES)])
+    sealed(&datagram[..datagram.len().saturating_sub(CHECKSUM_BYTES)])
 }
 
 /// Random bytes, every other time with the first byte of a packet.

@@ -428,16 +428,16 @@ impl World {
                 self.dispatch(id, vec![Outgoing { to, bytes: reply, vanishes }]);
             }
             Routed::Connection(handle) => self.hand_over(id, handle, datagram),
-            Routed::Accepted { handle, connection, replaced } => {
+            Routed::Accepted { handle, connection, older } => {
                 let plan = host.config.on_accept.clone();
                 let config = host.config.endpoint.accept.clone().unwrap_or_default();
                 host.insert(handle, *connection, config, plan);
                 let life = host.life;
                 host.accepted.push(ConnId { host: id, handle, life });
-                if let Some(handle) = replaced {
+                if let Some(handle) = older {
                     let old = ConnId { host: id, handle, life };
                     self.with_conn(old, |clock, connection, _| {
-                        connection.replaced_from(clock.now(), datagram.from);
+                        connection.handle_newcomer(clock.now(), datagram.from);
                     });
                 }
                 self.hand_over(id, handle, datagram);
@@ -450,7 +450,8 @@ impl World {
         let id = ConnId { host, handle, life: self.hosts[host.0].life };
         if let Some(conn) = self.live_conn(id) {
             conn.watch.on_datagrams(&clock, 1);
-            conn.connection.handle_datagram(clock.now(), datagram.from, &datagram.bytes);
+            let bytes = &mut datagram.bytes.to_vec();
+            conn.connection.handle_datagram(clock.now(), datagram.from, bytes);
             if !(self.hosts[host.0].config.reads_together && self.more_arrives(datagram)) {
                 self.service(id);
             }

@@ -95,7 +95,9 @@ async fn unicast_addresses(endpoint: &EndPoint) -> ZResult<Vec<SocketAddr>> {
 #[async_trait]
 impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
     async fn new_link(&self, endpoint: EndPoint) -> ZResult<LinkUnicast> {
-        let failed = |error| zerror!("cannot connect to {endpoint}: {error}");
+        // Not the endpoint: what stands behind `#` may be secret, as zenoh merges keys of its configuration into it.
+        let locator = endpoint.to_locator();
+        let failed = |error| zerror!("cannot connect to {locator}: {error}");
         let config = LinkConfig::parse(&endpoint).map_err(|error| {
             warn_of(&endpoint, &error);
             failed(error.to_string())
@@ -111,11 +113,12 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
             failed(reason)
         })?;
         tracing::info!(%src, dst = %connection.remote(), ?terms, "arq link opened");
-        link::link(connection, terms, src, &endpoint.to_locator(), config.stats_log)
+        link::link(connection, terms, src, &locator, config.stats_log)
     }
 
     async fn new_listener(&self, endpoint: EndPoint) -> ZResult<Locator> {
-        let failed = |error| zerror!("cannot listen on {endpoint}: {error}");
+        let asked = endpoint.to_locator();
+        let failed = |error| zerror!("cannot listen on {asked}: {error}");
         let config = LinkConfig::parse(&endpoint).map_err(|error| failed(error.to_string()))?;
         if config.bind.is_some() {
             let reason = "`bind` is the local address of a link that connects, not of a listener";
@@ -145,7 +148,8 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
 
     async fn del_listener(&self, endpoint: &EndPoint) -> ZResult<()> {
         let mut errors = Vec::new();
-        let failed = |error| zerror!("cannot delete the listener {endpoint}: {error}");
+        let locator = endpoint.to_locator();
+        let failed = |error| zerror!("cannot delete the listener {locator}: {error}");
         let addresses = unicast_addresses(endpoint).await;
         for address in addresses.map_err(|error| failed(error.to_string()))? {
             match self.listeners.del_listener(address).await {
@@ -175,7 +179,7 @@ fn warn_of(endpoint: &EndPoint, error: &ConfigError) {
     static LAST: Mutex<String> = Mutex::new(String::new());
     let mut last = LAST.lock();
     if *last != endpoint.as_str() {
-        tracing::warn!("cannot connect to {endpoint}: {error}");
+        tracing::warn!("cannot connect to {}: {error}", endpoint.to_locator());
         endpoint.as_str().clone_into(&mut last);
     }
 }

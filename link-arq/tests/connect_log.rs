@@ -20,8 +20,9 @@ async fn a_bad_key_is_warned_of_once() {
 
     let manager = LinkManagerUnicastArq::new(flume::unbounded().0);
     for key in ["presett", "presett", "prest"] {
-        let endpoint = format!("arq/127.0.0.1:7447#{key}=wifi").parse().unwrap();
-        manager.new_link(endpoint).await.map(drop).unwrap_err();
+        let endpoint = format!("arq/127.0.0.1:7447#{key}=hunter2").parse().unwrap();
+        let error = manager.new_link(endpoint).await.map(drop).unwrap_err().to_string();
+        assert!(error.contains("127.0.0.1:7447") && !error.contains("hunter2"), "{error}");
     }
     let warnings: Vec<_> = lines.try_iter().collect();
     let [first, second] = &warnings[..] else { panic!("{warnings:?}") };
@@ -30,4 +31,5 @@ async fn a_bad_key_is_warned_of_once() {
         "{first}"
     );
     assert!(second.contains("prest"), "{second}");
+    assert!(warnings.iter().all(|warning| !warning.contains("hunter2")), "{warnings:?}");
 }

@@ -2,10 +2,7 @@
 
 //! The end of an association: orderly, abrupt, or because the peer is gone.
 
-use std::{
-    net::SocketAddr,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use super::{Connection, State};
 use crate::{
@@ -60,14 +57,6 @@ impl Connection {
     pub fn abandon(&mut self, now: Instant, error: ConnectionError) {
         self.advance(now);
         self.end(error);
-    }
-
-    /// A restarted peer has opened a new connection from `address`: abandons this one, unless its
-    /// peer has moved away from there in the meantime.
-    pub fn replaced_from(&mut self, now: Instant, address: SocketAddr) {
-        if self.path.remote == address {
-            self.abandon(now, ConnectionError::Replaced);
-        }
     }
 
     pub(super) fn finish_if_flushed(&mut self, now: Instant) {

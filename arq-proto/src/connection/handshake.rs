@@ -4,13 +4,16 @@
 //! shown that it receives at its address (`docs/protocol.md` §2).
 
 use std::{
-    net::IpAddr,
+    net::SocketAddr,
     time::{Duration, Instant},
 };
 
-use super::{unreachable::WeakEvidence, Connection, Origin, State};
+use super::{
+    receive::Arrived, suspicion::Evidence, unreachable::is_same, unreachable::WeakEvidence,
+    Connection, Origin, State,
+};
 use crate::{
-    error::ConnectionError,
+    error::{ConnectionError, RefuseReason},
     event::Event,
     timer::TimerKind,
     units::ConnectionId,
@@ -25,6 +28,9 @@ use crate::{
 /// again as the attempt has lasted.
 const FIRST_INTERVAL: Duration = Duration::from_millis(50);
 const MAX_INTERVAL: Duration = Duration::from_secs(1);
+/// So long a server that has refused is asked on: whoever reads packets can say REFUSE, but cannot keep the server from
+/// saying CHALLENGE.
+const REFUSAL_DOUBTED_FOR: Duration = Duration::from_secs(1);
 /// HELLOs that leave at once: a long one, and a short one for paths that do not carry that.
 const FIRST_HELLOS: u8 = 2;
 
@@ -39,6 +45,8 @@ pub(super) struct Hello {
     pub(super) sent: Vec<Instant>,
     due: u8,
     pub(super) weak_evidence: WeakEvidence,
+    /// Somebody has said REFUSE.
+    refused: Option<RefuseReason>,
 }
 
 impl Hello {
@@ -48,6 +56,12 @@ impl Hello {
             0 => self.longest_bytes,
             _ => LEAST_HELLO_BYTES,
         }
+    }
+
+    /// When it is given up.
+    fn deadline(&self, within: Duration) -> Instant {
+        let within = self.refused.map_or(within, |_| within.min(REFUSAL_DOUBTED_FOR));
+        self.started + within
     }
 }
 
@@ -87,6 +101,7 @@ impl Connection {
             sent: Vec::new(),
             due: FIRST_HELLOS,
             weak_evidence: WeakEvidence::default(),
+            refused: None,
         };
         let mut connection = Self::new(now, origin, State::Hello(hello));
         connection.timers.set(TimerKind::Handshake, Some(now + FIRST_INTERVAL));
@@ -113,9 +128,9 @@ impl Connection {
         connection
     }
 
-    /// `to`: the local address that it was sent to.
-    pub(super) fn on_challenge(&mut self, now: Instant, challenge: Challenge, to: Option<IpAddr>) {
-        if challenge.dcid != self.local_cid || challenge.version != VERSION {
+    pub(super) fn on_challenge(&mut self, now: Instant, challenge: Challenge, arrived: Arrived) {
+        let is_asked = is_same(arrived.from, self.path.remote);
+        if challenge.dcid != self.local_cid || challenge.version != VERSION || !is_asked {
             self.counters.datagrams_dropped += 1;
             return;
         }
@@ -134,7 +149,7 @@ impl Connection {
         let cookie = CookieEcho { version: challenge.version, cookie: challenge.cookie, params };
         self.state = State::Open { cookie: Some(cookie) };
         self.remote_cid = challenge.scid;
-        self.path.local_ip = to;
+        self.path.local_ip = arrived.to;
         self.apply_params(challenge.params);
         self.path.mtu.begin(hello_bytes, true);
         self.follow_path_mtu();
@@ -146,26 +161,29 @@ impl Connection {
         self.events.push_back(Event::Connected);
     }
 
-    pub(super) fn on_refuse(&mut self, refuse: Refuse) {
-        let waiting = match &self.state {
-            State::Hello(_) => true,
-            State::Open { cookie } | State::Flushing { cookie } => cookie.is_some(),
-            State::Closing(_) | State::Drained => false,
-        };
-        if waiting && refuse.dcid == self.local_cid {
-            self.end(ConnectionError::Refused(refuse.reason));
-        } else {
-            self.counters.datagrams_dropped += 1;
+    /// A server that refuses says so each time that it is asked.
+    pub(super) fn on_refuse(&mut self, now: Instant, refuse: Refuse, from: SocketAddr) {
+        let is_told = refuse.dcid == self.local_cid && is_same(from, self.path.remote);
+        match &mut self.state {
+            State::Hello(hello) if is_told => {
+                hello.refused = Some(refuse.reason);
+            }
+            State::Open { cookie: Some(_) } | State::Flushing { cookie: Some(_) } if is_told => {
+                self.suspect(now, Evidence::Refused(refuse.reason), self.newest_sent());
+            }
+            _ => self.counters.datagrams_dropped += 1,
         }
     }
 
     pub(super) fn on_handshake_timer(&mut self, now: Instant) {
         let State::Hello(hello) = &mut self.state else { return };
         let within = self.config.handshake_timeout;
-        let deadline = hello.started + within;
+        let deadline = hello.deadline(within);
         if now >= deadline {
             let (most, least) = (hello.longest_bytes, LEAST_HELLO_BYTES);
-            self.end(ConnectionError::HandshakeTimedOut { within, most, least });
+            let timed_out = ConnectionError::HandshakeTimedOut { within, most, least };
+            let error = hello.refused.map_or(timed_out, ConnectionError::Refused);
+            self.end(error);
             return;
         }
         hello.due = hello.due.max(1);

@@ -4,7 +4,7 @@
 //!
 //! Its parts are [`Path`], [`Outgoing`] and [`Incoming`]. The phases have a file each: [`handshake`], [`receive`],
 //! [`transmit`] with [`redundancy`], [`settle`], [`timeouts`], [`probing`], [`validation`], [`other_port`],
-//! [`unreachable`](mod@unreachable) and [`close`].
+//! [`unreachable`](mod@unreachable), [`suspicion`] and [`close`].
 
 mod close;
 mod handshake;
@@ -16,6 +16,7 @@ mod probing;
 mod receive;
 mod redundancy;
 mod settle;
+mod suspicion;
 mod timeouts;
 mod transmit;
 mod unreachable;
@@ -41,7 +42,11 @@ use crate::{
     textbook,
     timer::{TimerKind, Timers},
     units::{ConnectionId, LaneId, Reliability},
-    wire::{params::Params, BASE_MTU, MAX_MESSAGE_BYTES},
+    wire::{
+        params::Params,
+        protection::{Opener, Sealer},
+        BASE_MTU, MAX_MESSAGE_BYTES,
+    },
 };
 use close::Closing;
 pub(crate) use handshake::Accepted;
@@ -52,6 +57,7 @@ use outgoing::Outgoing;
 use path::Path;
 pub use receive::Datagram;
 pub use transmit::{Transmit, ONE_CHUNK_OVERHEAD_BYTES};
+pub(crate) use unreachable::is_same;
 pub use unreachable::{Refusal, UnreachableReport};
 
 /// Where a connection stands.
@@ -96,6 +102,8 @@ pub struct Connection {
     remote_cid: ConnectionId,
     peer_app_params: Bytes,
 
+    sealer: Sealer,
+    opener: Opener,
     path: Path,
     outgoing: Outgoing,
     incoming: Incoming,
@@ -121,8 +129,11 @@ impl Connection {
         let mut rng = ChaCha8Rng::from_seed(seed);
         let left_out = LeftOut::new(&mut rng);
         let dialled = matches!(state, State::Hello(_));
+        let sealer = Sealer::default();
         Self {
-            path: Path::new(&config, remote, left_out, now),
+            path: Path::new(&config, remote, left_out, sealer.tag_bytes(), now),
+            sealer,
+            opener: Opener,
             outgoing: Outgoing::new(&config, now),
             incoming: Incoming::new(&config, now),
             config,

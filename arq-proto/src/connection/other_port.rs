@@ -67,7 +67,7 @@ impl Connection {
         draft.put(out, &Frame::Ping, None);
         DataHeader::set_ack_now(&mut out[start..]);
         draft.in_flight = false;
-        self.finish_packet(now, out, draft);
+        self.finish_packet(now, out, draft)?;
         Some(Transmit { from_other_port: true, ..self.single(start, out.len()) })
     }
 }

@@ -10,8 +10,8 @@ use std::{
 };
 
 use super::{
-    transmit::{Transmit, PATH_PACKET_BYTES},
-    unreachable::Suspicion,
+    suspicion::Suspicion,
+    transmit::{path_packet_bytes, Transmit},
     validation::{Candidate, Doubts, Left, PathProbe, RESTLESS_FOR},
 };
 use crate::{
@@ -61,6 +61,8 @@ pub(super) struct Path {
     /// The next silence of the peer after which it hears from this side then.
     pub(super) restless_wait: Duration,
     pub(super) suspicion: Option<Suspicion>,
+    /// Bytes of a packet with nothing but a question or an answer about an address, at most.
+    pub(super) packet_bytes: u64,
 }
 
 impl Path {
@@ -68,6 +70,7 @@ impl Path {
         config: &Config,
         remote: SocketAddr,
         left_out: LeftOut,
+        tag_bytes: usize,
         now: Instant,
     ) -> Self {
         let mtu = PathMtu::new(config.usual_mtu(remote));
@@ -90,6 +93,7 @@ impl Path {
             restless_at: None,
             restless_wait: Duration::ZERO,
             suspicion: None,
+            packet_bytes: path_packet_bytes(tag_bytes),
         }
     }
 
@@ -111,7 +115,7 @@ impl Path {
     pub(super) fn candidate(&self) -> Option<Candidate> {
         let probe = self.probe.as_ref().filter(|probe| probe.is_open)?;
         // A question must still be possible.
-        let allowance = probe.allowance().saturating_sub(PATH_PACKET_BYTES);
+        let allowance = probe.allowance().saturating_sub(self.packet_bytes);
         (allowance > 0).then_some(Candidate { address: probe.address, allowance })
     }
 
@@ -135,7 +139,7 @@ impl Path {
             return Some((to, Frame::PathResponse(token)));
         }
         let probe = self.probe.as_mut()?;
-        if std::mem::take(&mut probe.due) && probe.allowance() >= PATH_PACKET_BYTES {
+        if std::mem::take(&mut probe.due) && probe.allowance() >= self.packet_bytes {
             return Some((probe.address, Frame::PathChallenge(probe.token)));
         }
         // Copies from elsewhere do not keep the peer from answering here.

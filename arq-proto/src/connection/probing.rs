@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use super::{
-    transmit::{Transmit, ONE_CHUNK_OVERHEAD_BYTES},
+    transmit::{one_chunk_overhead, Transmit},
     Connection,
 };
 use crate::{
@@ -107,7 +107,7 @@ impl Connection {
         DataHeader::set_ack_now(&mut out[start..]);
         draft.in_flight = false;
         let number = self.path.recovery.next_number();
-        self.finish_packet(now, out, draft);
+        self.finish_packet(now, out, draft)?;
         self.path.mtu.on_probe_sent(number, size, now + 2 * self.path.recovery.pto_base());
         // Something after it must arrive, or silence would be taken for its loss.
         self.life.ping_due = true;
@@ -127,7 +127,7 @@ impl Connection {
         let start = draft.start;
         draft.put(out, &Frame::Ping, None);
         DataHeader::set_ack_now(&mut out[start..]);
-        self.finish_packet(now, out, draft);
+        self.finish_packet(now, out, draft)?;
         Some(self.single(start, out.len()))
     }
 
@@ -171,6 +171,11 @@ impl Connection {
         self.path.recovery.set_mtu(self.path.mtu.size_in_use());
     }
 
+    /// Bytes that the protection of a packet takes.
+    pub(super) fn tag_bytes(&self) -> usize {
+        self.sealer.tag_bytes()
+    }
+
     pub(super) fn chunk_limits(&self) -> ChunkLimits {
         let largest = self.largest_chunk_bytes();
         let new = match self.config.chunk_bytes {
@@ -188,7 +193,7 @@ impl Connection {
     pub(super) fn chunk_bytes_in(&self, packet: u16) -> usize {
         let cookie = self.cookie().map_or(0, |cookie| cookie.max_bytes());
         let timestamp = self.config.deadline.map_or(0, |_| Frame::TIMESTAMP_BYTES);
-        let overhead = ONE_CHUNK_OVERHEAD_BYTES + cookie + timestamp;
+        let overhead = one_chunk_overhead(self.tag_bytes()) + cookie + timestamp;
         usize::from(packet).saturating_sub(overhead)
     }
 }

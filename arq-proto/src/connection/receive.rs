@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Connection, State};
+use super::{suspicion::Evidence, Connection, State};
 use crate::{
     acks::{AckRequest, Arrival},
     error::{ConnectionError, Violation},
@@ -23,12 +23,11 @@ use crate::{
         cursor::{DecodeError, Reader},
         frame::Frame,
         packet::{Challenge, DataHeader, PacketKind, Refuse, Reset},
-        protection,
     },
 };
 
 /// A datagram as it arrived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Datagram<'a> {
     /// The sender.
@@ -36,14 +35,23 @@ pub struct Datagram<'a> {
     /// The local address that it was sent to, where the platform tells. If that is the sender's own, the
     /// datagram never left the machine, which carries the longest ones there are.
     pub to: Option<IpAddr>,
-    /// What it says.
-    pub bytes: &'a [u8],
+    /// What it says. It is opened in place.
+    pub bytes: &'a mut [u8],
+}
+
+/// The way that a datagram took.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrived {
+    pub(super) from: SocketAddr,
+    pub(super) to: Option<IpAddr>,
+    /// Its length.
+    pub(super) bytes: u64,
 }
 
 impl<'a> Datagram<'a> {
     /// What came from `from`, to the local address `to` if that is known.
     #[must_use]
-    pub fn new(from: SocketAddr, to: Option<IpAddr>, bytes: &'a [u8]) -> Self {
+    pub fn new(from: SocketAddr, to: Option<IpAddr>, bytes: &'a mut [u8]) -> Self {
         Self { from, to, bytes }
     }
 }
@@ -61,8 +69,8 @@ struct Seen {
 
 impl Connection {
     /// Takes a datagram that [`Endpoint::route`](crate::Endpoint::route) assigned to this
-    /// connection.
-    pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
+    /// connection. It is opened in place.
+    pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, bytes: &mut [u8]) {
         self.handle_datagrams(now, std::iter::once(Datagram { from, to: None, bytes }));
     }
 
@@ -91,13 +99,14 @@ impl Connection {
 
     fn dispatch(&mut self, now: Instant, received: Datagram<'_>) -> Result<(), DecodeError> {
         let Datagram { from, to, bytes: datagram } = received;
+        let arrived = Arrived { from, to, bytes: datagram.len() as u64 };
         let first = *datagram.first().ok_or(DecodeError::Truncated("packet.kind"))?;
         match PacketKind::of(first)? {
-            PacketKind::Challenge => self.on_challenge(now, Challenge::decode(datagram)?, to),
-            PacketKind::Refuse => self.on_refuse(Refuse::decode(datagram)?),
-            PacketKind::Reset => self.on_reset(Reset::decode(datagram)?),
+            PacketKind::Challenge => self.on_challenge(now, Challenge::decode(datagram)?, arrived),
+            PacketKind::Refuse => self.on_refuse(now, Refuse::decode(datagram)?, from),
+            PacketKind::Reset => self.on_reset(now, Reset::decode(datagram)?),
             PacketKind::Data { .. } => {
-                self.on_data(now, received)?;
+                self.on_data(now, arrived, datagram)?;
                 if let Some(to) = to.filter(|_| from == self.path.remote) {
                     self.path.is_local = to == from.ip();
                 }
@@ -107,46 +116,51 @@ impl Connection {
         Ok(())
     }
 
-    /// The peer does not know us any more. It proves that it has seen a packet of ours by its
+    /// The peer says that it does not know us any more. It shows that it has seen a packet of ours by its
     /// number; somebody who cannot read our packets can guess neither that nor the connection id.
-    fn on_reset(&mut self, reset: Reset) {
-        let open = !matches!(self.state, State::Hello(_) | State::Drained);
-        if open
-            && reset.unknown == self.remote_cid
-            && self.path.recovery.sent_lately(reset.number).is_some()
-        {
-            self.end(ConnectionError::PeerLostState);
-        } else {
-            self.counters.datagrams_dropped += 1;
+    fn on_reset(&mut self, now: Instant, reset: Reset) {
+        let sent = self.path.recovery.sent_lately(reset.number);
+        match (&self.state, sent.filter(|_| reset.unknown == self.remote_cid)) {
+            (State::Open { .. } | State::Flushing { .. }, Some(number)) => {
+                self.suspect(now, Evidence::Reset, number);
+            }
+            // Nobody needs to be told any more.
+            (State::Closing(_), Some(_)) => self.end(ConnectionError::PeerLostState),
+            _ => self.counters.datagrams_dropped += 1,
         }
     }
 
-    fn on_data(&mut self, now: Instant, received: Datagram<'_>) -> Result<(), DecodeError> {
-        let Datagram { from, bytes: datagram, .. } = received;
+    fn on_data(
+        &mut self,
+        now: Instant,
+        arrived: Arrived,
+        datagram: &mut [u8],
+    ) -> Result<(), DecodeError> {
+        let from = arrived.from;
         if matches!(self.state, State::Hello(_)) {
             return Err(DecodeError::Invalid("packet.kind"));
         }
-        let header = DataHeader::decode(&mut Reader::new(datagram))?;
-        if header.dcid != self.local_cid {
+        let (bytes, mut reader) = (datagram.len(), Reader::new(datagram));
+        let DataHeader { dcid, ack_now, number, span, cookie: _ } =
+            DataHeader::decode(&mut reader)?;
+        let header_len = bytes - reader.remaining();
+        if dcid != self.local_cid {
             return Err(DecodeError::Invalid("data.dcid"));
         }
-        let number =
-            self.path.acks.expand(header.number).ok_or(DecodeError::Invalid("data.number"))?;
-        let packet = protection::open(number, datagram)?;
-        let mut frames = Reader::new(packet);
-        let header = DataHeader::decode(&mut frames)?;
+        let number = self.path.acks.expand(number).ok_or(DecodeError::Invalid("data.number"))?;
+        let frames = Reader::new(self.opener.open(number, datagram, header_len)?);
         if self.path.acks.classify(number) == Arrival::Duplicate {
             self.note_repeated(now, from, number);
             return Err(DecodeError::Invalid("data.number"));
         }
         self.counters.packets_received += 1;
-        self.counters.bytes_received += datagram.len() as u64;
+        self.counters.bytes_received += arrived.bytes;
         self.life.heard_at = now;
         self.path.recovery.on_heard(now);
         self.clear_suspicion(now);
         self.confirm();
-        self.note_path(now, received, number);
-        self.incoming.on_packet(datagram.len());
+        self.note_path(now, arrived, number);
+        self.incoming.on_packet(bytes);
         let next_in_order = |lane| self.incoming.next_in_order(lane);
         let takes_symbols = textbook::takes_symbols(&self.config, frames, next_in_order);
         let mut seen = self.on_frames(now, from, frames, takes_symbols);
@@ -156,12 +170,12 @@ impl Connection {
         match seen {
             Ok(_) if !takes_symbols => self.counters.datagrams_dropped += 1,
             Ok(seen) => {
-                let request = match (seen.eliciting, header.ack_now) {
+                let request = match (seen.eliciting, ack_now) {
                     (false, _) => AckRequest::No,
                     (true, false) => AckRequest::Eventually,
                     (true, true) => AckRequest::Now,
                 };
-                let floor = number.0.saturating_sub(header.span);
+                let floor = number.0.saturating_sub(span);
                 let rtt = self.path.recovery.rtt().smoothed();
                 self.path.acks.on_packet(now, number, floor, request, rtt);
             }

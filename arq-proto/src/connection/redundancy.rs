@@ -15,7 +15,7 @@ use crate::{
     sent::Content,
     symbol::SymbolRef,
     units::{LaneId, MessageSeq},
-    wire::{protection::TAG_BYTES, BASE_MTU},
+    wire::BASE_MTU,
 };
 
 impl Connection {
@@ -77,7 +77,7 @@ impl Connection {
             return;
         }
         // Small packets stay small: what drops long ones must not take the new message.
-        draft.end = draft.end.min(draft.start + usize::from(BASE_MTU) - TAG_BYTES);
+        draft.end = draft.end.min(draft.start + usize::from(BASE_MTU) - self.tag_bytes());
         let Self { outgoing, counters, config, epoch, .. } = self;
         let Outgoing { bundle, lanes, scratch, .. } = outgoing;
         bundle.retain(|small| lanes[small.lane].unacked_sendings(small.at.seq).is_some());

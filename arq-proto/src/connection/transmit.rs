@@ -24,7 +24,7 @@ use crate::{
     wire::{
         frame::{ChunkFrame, Frame},
         packet::DataHeader,
-        protection::{self, TAG_BYTES},
+        protection::MAX_TAG_BYTES,
         BASE_MTU,
     },
 };
@@ -52,11 +52,18 @@ impl Transmit {
     }
 }
 
-/// Bytes of a packet with one chunk beside the chunk's data, at most.
-pub const ONE_CHUNK_OVERHEAD_BYTES: usize = DataHeader::MAX_OVERHEAD + ChunkFrame::MAX_OVERHEAD;
-/// A packet with nothing but a path challenge or response, at most.
-pub(super) const PATH_PACKET_BYTES: u64 =
-    (DataHeader::MAX_OVERHEAD + Frame::MAX_CONTROL_BYTES) as u64;
+/// Bytes of a packet with one chunk beside the chunk's data, at most, however packets are protected.
+pub const ONE_CHUNK_OVERHEAD_BYTES: usize = one_chunk_overhead(MAX_TAG_BYTES);
+
+/// The same for tags of so many bytes.
+pub(super) const fn one_chunk_overhead(tag_bytes: usize) -> usize {
+    DataHeader::MAX_BYTES + ChunkFrame::MAX_OVERHEAD + tag_bytes
+}
+
+/// Bytes of a packet with nothing but a path challenge or response, at most.
+pub(super) const fn path_packet_bytes(tag_bytes: usize) -> u64 {
+    (DataHeader::MAX_BYTES + Frame::MAX_CONTROL_BYTES + tag_bytes) as u64
+}
 
 /// The peer hears the time at least so often while anything leaves.
 const TIME_INTERVAL: Duration = Duration::from_secs(1);
@@ -314,7 +321,7 @@ impl Connection {
             return None;
         }
         let mut draft = Draft { burst, ..self.start_packet(now, out, length.usual)? };
-        draft.longest_end = draft.start + length.longest.saturating_sub(TAG_BYTES);
+        draft.longest_end = draft.start + length.longest.saturating_sub(self.tag_bytes());
         if may_send_chunks {
             self.offer_symbols(now, out, &mut draft);
         }
@@ -345,7 +352,7 @@ impl Connection {
         if acked {
             self.counters.acks_sent += 1;
         }
-        Some(self.finish_packet(now, out, draft))
+        self.finish_packet(now, out, draft)
     }
 
     /// Whether window and pacer let chunks leave now. Sets the pacing timer.
@@ -389,7 +396,7 @@ impl Connection {
             cookie: self.cookie(),
         }
         .encode(out);
-        let end = start + limit.saturating_sub(TAG_BYTES);
+        let end = start + limit.saturating_sub(self.tag_bytes());
         Some(Draft {
             start,
             frames: out.len(),
@@ -407,7 +414,7 @@ impl Connection {
     fn offer_symbols(&mut self, now: Instant, out: &mut Vec<u8>, draft: &mut Draft) {
         // Where to go on in each lane, and the lanes whose rest is for the next packet.
         let (mut from, mut done) = ([0; LaneId::COUNT], LaneSet::default());
-        let base_end = draft.start + usize::from(BASE_MTU) - TAG_BYTES;
+        let base_end = draft.start + usize::from(BASE_MTU) - self.tag_bytes();
         let redundancy = self.redundancy();
         let spreads = redundancy.spreads_symbols();
         loop {
@@ -516,12 +523,18 @@ impl Connection {
         self.path.acks.has_news() && self.path.acks.write(now, draft.room(out), out)
     }
 
-    pub(super) fn finish_packet(&mut self, now: Instant, out: &mut Vec<u8>, draft: Draft) -> usize {
-        let bytes = out.len() + TAG_BYTES - draft.start;
+    /// Seals a packet and takes it for sent; returns its size.
+    pub(super) fn finish_packet(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+        draft: Draft,
+    ) -> Option<usize> {
+        let bytes = out.len() + self.tag_bytes() - draft.start;
         let is_probe = self.path.recovery.is_probe_due();
         let app_limited = self.outgoing.find_waiting().is_empty();
         let number = self.path.recovery.next_number();
-        let Draft { start, in_flight, burst, side, contents, .. } = draft;
+        let Draft { start, frames, in_flight, burst, side, contents, .. } = draft;
         self.path.recovery.on_sent(SentPacket {
             sent_at: now,
             // A datagram is at most 64 KiB.
@@ -545,8 +558,12 @@ impl Connection {
                 self.path.recovery.on_tail(now, number);
             }
         }
-        protection::seal(number, out, start);
-        bytes
+        if self.sealer.seal(number, out, start, frames - start).is_err() {
+            out.truncate(start);
+            self.end(ConnectionError::PacketNumbersUsedUp);
+            return None;
+        }
+        Some(bytes)
     }
 
     fn transmit_close(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
@@ -560,7 +577,7 @@ impl Connection {
             draft.put(out, &Frame::Close { reason }, Some(Content::Close));
         }
         self.offer_ack(now, out, &draft);
-        self.finish_packet(now, out, draft);
+        self.finish_packet(now, out, draft)?;
         Some(self.single(start, out.len()))
     }
 }

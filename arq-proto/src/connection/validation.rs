@@ -12,11 +12,7 @@ use std::{
 
 use rand_core::RngCore;
 
-use super::{
-    receive::Datagram,
-    transmit::{Transmit, PATH_PACKET_BYTES},
-    Connection,
-};
+use super::{receive::Arrived, transmit::Transmit, Connection};
 use crate::{
     chunk_size::ChunkTuner,
     path_loss::PathLoss,
@@ -122,8 +118,8 @@ impl Connection {
 
     /// Where an authentic packet came from and went to. Only one that is newer than all before can mean that
     /// the peer has moved: an old one was merely delayed.
-    pub(super) fn note_path(&mut self, now: Instant, received: Datagram<'_>, number: PacketNumber) {
-        let Datagram { from, to, bytes } = received;
+    pub(super) fn note_path(&mut self, now: Instant, arrived: Arrived, number: PacketNumber) {
+        let Arrived { from, to, bytes } = arrived;
         let newest = number >= self.path.acks.expected();
         self.path.local_ip = to.filter(|_| newest).or(self.path.local_ip);
         if from == self.path.remote {
@@ -133,29 +129,29 @@ impl Connection {
             return;
         }
         if let Some(probe) = self.path.probe.as_mut().filter(|probe| probe.address == from) {
-            probe.received_bytes += bytes.len() as u64;
+            probe.received_bytes += bytes;
         }
         if self.is_back(now, from, number) {
             self.path.doubts.no_data_until = Some(now + RETURN_DOUBTED_FOR);
         } else if newest && !self.path.doubts.is_doubted(now) {
-            self.raise_question(now, received, number);
+            self.raise_question(now, arrived, number);
             self.follow_peer(now);
         }
     }
 
     /// The newest packet came from elsewhere.
-    fn raise_question(&mut self, now: Instant, received: Datagram<'_>, number: PacketNumber) {
+    fn raise_question(&mut self, now: Instant, arrived: Arrived, number: PacketNumber) {
         let opens = self.path.doubts.no_data_until.is_none_or(|until| until <= now);
-        let known = self.path.probe.as_ref().is_some_and(|probe| probe.address == received.from);
+        let known = self.path.probe.as_ref().is_some_and(|probe| probe.address == arrived.from);
         if !known {
             self.timers.set(TimerKind::Path, None);
             self.path.probe = Some(PathProbe {
-                address: received.from,
+                address: arrived.from,
                 token: self.rng.next_u64(),
                 raised_by: number,
                 raised_at: now,
                 answered: false,
-                received_bytes: received.bytes.len() as u64,
+                received_bytes: arrived.bytes,
                 sent_bytes: 0,
                 repeats: 0,
                 interval: self.path.recovery.pto_base(),
@@ -296,7 +292,7 @@ impl Connection {
                 self.path.restless_at = Some(now);
             }
         } else if let Some(probe) = self.path.probe.as_ref().filter(|probe| probe.address == from) {
-            answered = probe.allowance() >= PATH_PACKET_BYTES;
+            answered = probe.allowance() >= self.path.packet_bytes;
         }
         if answered {
             self.path.response = Some((from, token));
@@ -315,7 +311,7 @@ impl Connection {
         DataHeader::set_ack_now(&mut out[draft.start..]);
         // Its loss says nothing about the path in use, and it has a timer of its own.
         draft.in_flight = false;
-        let size = self.finish_packet(now, out, draft);
+        let size = self.finish_packet(now, out, draft)?;
         Some(Transmit::new(destination, size, size))
     }
 

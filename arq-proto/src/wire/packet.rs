@@ -14,12 +14,10 @@
 use super::{
     cursor::{put_varint, DecodeError, Reader, MAX_VARINT_BYTES},
     params::Params,
-    protection, LEAST_HELLO_BYTES,
+    protection::{append_checksum, verify_checksum, CHECKSUM_BYTES},
+    LEAST_HELLO_BYTES,
 };
-use crate::{
-    error::RefuseReason,
-    units::{ConnectionId, PacketNumber},
-};
+use crate::{error::RefuseReason, units::ConnectionId};
 
 const HELLO: u8 = 0xa0;
 const CHALLENGE: u8 = 0xa1;
@@ -114,8 +112,8 @@ impl Hello {
             out.extend_from_slice(&version.to_be_bytes());
         }
         let bytes = self.bytes.max(LEAST_HELLO_BYTES);
-        out.resize(start + usize::from(bytes) - protection::TAG_BYTES, 0);
-        protection::seal(PacketNumber(0), out, start);
+        out.resize(start + usize::from(bytes) - CHECKSUM_BYTES, 0);
+        append_checksum(out, start);
     }
 
     /// Reads a whole datagram.
@@ -167,7 +165,7 @@ impl Challenge {
         put_varint(out, self.cookie.len() as u64);
         out.extend_from_slice(&self.cookie);
         self.params.encode(out);
-        protection::seal(PacketNumber(0), out, start);
+        append_checksum(out, start);
     }
 
     /// Reads a whole datagram.
@@ -202,7 +200,7 @@ impl Refuse {
             RefuseReason::Version => 1,
             RefuseReason::Busy => 2,
         });
-        protection::seal(PacketNumber(0), out, start);
+        append_checksum(out, start);
     }
 
     /// Reads a whole datagram.
@@ -234,7 +232,7 @@ impl Reset {
         out.push(RESET);
         out.extend_from_slice(&self.unknown.0.to_be_bytes());
         out.extend_from_slice(&self.number.to_be_bytes());
-        protection::seal(PacketNumber(0), out, start);
+        append_checksum(out, start);
     }
 
     /// Reads a whole datagram.
@@ -284,10 +282,10 @@ impl Cookie<'_> {
 }
 
 impl<'a> DataHeader<'a> {
-    /// Bytes of a header without cookie, for the largest span in use, and of the tag.
-    pub const MAX_OVERHEAD: usize = 1 + 8 + 4 + 4 + protection::TAG_BYTES;
+    /// Bytes of a header without cookie, for the largest span in use.
+    pub const MAX_BYTES: usize = 1 + 8 + 4 + 4;
 
-    /// Appends the header. Frames follow, then [`protection::seal`].
+    /// Appends the header. Frames follow, then [`Sealer::seal`](super::protection::Sealer::seal).
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut kind = DATA;
         if self.ack_now {
@@ -349,9 +347,9 @@ fn decode_cookie<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {
     reader.bytes(len as usize, "cookie")
 }
 
-/// Handshake packets have no number; their tag is checked all the same.
+/// Handshake packets have no number; their checksum is checked all the same.
 fn open_unnumbered(datagram: &[u8], kind: u8) -> Result<Reader<'_>, DecodeError> {
-    let mut reader = Reader::new(protection::open(PacketNumber(0), datagram)?);
+    let mut reader = Reader::new(verify_checksum(datagram)?);
     if reader.u8("packet.kind")? == kind {
         Ok(reader)
     } else {

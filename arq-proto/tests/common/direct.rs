@@ -49,9 +49,9 @@ impl Link {
             buf.clear();
             client.poll_transmit(now, &mut buf, 1).expect("the handshake goes on");
             match server.route(now, addresses[0], &buf, &mut reply) {
-                Routed::Reply => client.handle_datagram(now, addresses[1], &reply),
+                Routed::Reply => client.handle_datagram(now, addresses[1], &mut reply),
                 Routed::Accepted { mut connection, .. } => {
-                    connection.handle_datagram(now, addresses[0], &buf);
+                    connection.handle_datagram(now, addresses[0], &mut buf);
                     let ends = [client, *connection];
                     return Self { now, ends, addresses, buf, lose: None, datagrams: 0 };
                 }
@@ -65,7 +65,7 @@ impl Link {
         let (now, to) = (self.now, 1 - from);
         self.buf.clear();
         while let Some(transmit) = self.ends[from].poll_transmit(now, &mut self.buf, SEGMENTS) {
-            for datagram in self.buf.chunks(transmit.segment_size) {
+            for datagram in self.buf.chunks_mut(transmit.segment_size) {
                 self.datagrams += 1;
                 if self.lose.is_none_or(|lose| !self.datagrams.is_multiple_of(lose)) {
                     self.ends[to].handle_datagram(now, self.addresses[from], datagram);

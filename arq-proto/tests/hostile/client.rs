@@ -142,7 +142,7 @@ impl Client {
     pub(crate) fn take(&mut self, datagram: &[u8]) {
         let routed = self.endpoint.route(self.now, server(), datagram, &mut Vec::new());
         assert!(matches!(routed, Routed::Connection(_)), "{routed:?}");
-        self.connection.handle_datagram(self.now, server(), datagram);
+        self.connection.handle_datagram(self.now, server(), &mut datagram.to_vec());
         self.drive();
     }
 

@@ -2,16 +2,19 @@
 
 //! Who may end an association, or begin it anew? Who proves that it is his, and in time.
 
+use std::time::Duration;
+
 use arq_proto::{
     wire::packet::{Refuse, Reset},
     Config, ConnectionError, ConnectionId, LaneId, RefuseReason,
 };
-use arq_sim::{AppPlan, Flow, HostConfig, Pair, Scenario, WireConfig};
+use arq_sim::{harness::Victim, AppPlan, Flow, HostConfig, Pair, Scenario, WireConfig};
 use bytes::Bytes;
 
 use crate::{
     client::{server, Client, SERVER_ID},
     common::{seeds, MS, SEC},
+    reports::{sent, Side},
     stranger,
 };
 
@@ -50,11 +53,21 @@ fn a_second_challenge_is_counted_and_dropped() {
 #[test]
 fn a_refuse_ends_nothing_once_the_server_has_answered() {
     for reason in [RefuseReason::Version, RefuseReason::Busy] {
-        // Until then it may be true, and is believed.
+        // Until then it may be true, and is believed when nobody says otherwise.
         for make in [Client::waiting, Client::open] {
             let mut client = make();
             client.refuse(reason);
+            assert_eq!(client.error(), None);
+            let took = client.until_ended_by(|client| client.refuse(reason)).unwrap();
             assert_eq!(client.error(), Some(&ConnectionError::Refused(reason)));
+            assert!((60 * MS..=SEC).contains(&took), "{took:?}");
+            let mut client = make();
+            client.refuse(reason);
+            client.pass(40 * MS);
+            client.challenge(SERVER_ID);
+            client.ping();
+            client.pass(5 * SEC);
+            assert_eq!(client.error(), None, "the server says otherwise");
         }
         let mut client = Client::confirmed();
         client.refuse(reason);
@@ -81,7 +94,7 @@ fn a_refuse_in_the_wrong_state_or_of_another_is_counted_and_dropped() {
     Refuse { dcid: SERVER_ID, reason: RefuseReason::Busy }.encode(&mut wire);
     for make in [Client::waiting, Client::open] {
         assert_counted_and_dropped(&mut make(), |client| {
-            client.connection.handle_datagram(client.now, server(), &wire);
+            client.connection.handle_datagram(client.now, server(), &mut wire);
             client.drive();
         });
     }
@@ -113,12 +126,68 @@ fn a_reset_proves_itself_by_a_number_that_was_sent_lately() {
         // Nor with the right number, but for another association. No endpoint would route it here.
         let mut wire = Vec::new();
         Reset { unknown: client.id, number: next - 1 }.encode(&mut wire);
-        client.connection.handle_datagram(client.now, server(), &wire);
+        client.connection.handle_datagram(client.now, server(), &mut wire);
         assert_eq!(client.error(), None, "{:?} is not {SERVER_ID:?}", client.id);
         assert_eq!(client.dropped(), dropped + 4);
+        assert_eq!(client.connection.stats().suspicions, 0);
         client.reset(next - back);
-        assert_eq!(client.error(), Some(&ConnectionError::PeerLostState), "{back} before {next}");
+        assert_eq!(client.connection.stats().suspicions, 1, "{back} before {next}");
+        assert_eq!((client.error(), client.dropped()), (None, dropped + 4));
     }
+}
+
+/// Both sides, whose peer has answered within 10 ms so far.
+fn both() -> (Client, Victim) {
+    (sent(Client::confirmed()), sent(Victim::new(Config::default())))
+}
+
+/// The peer has restarted, and answers each packet by a RESET a millisecond later.
+fn restarted(mut side: impl Side) -> Duration {
+    side.reset(side.seen());
+    let took = side.until_ended_by(|side| side.reset(side.seen())).unwrap();
+    assert_eq!(side.error(), Some(&ConnectionError::PeerLostState));
+    took
+}
+
+// ARQ-SUS-1, ARQ-SUS-2
+#[test]
+fn a_restarted_peer_is_noticed_within_a_tenth_of_a_second() {
+    let (client, server) = both();
+    for took in [restarted(client), restarted(server)] {
+        assert!((80 * MS..100 * MS).contains(&took), "{took:?}");
+    }
+}
+
+// ARQ-SUS-2
+#[test]
+fn resets_end_nothing_while_the_peer_answers() {
+    fn observed(mut side: impl Side) {
+        let ended = side.until_ended_by(|side| {
+            let seen = side.seen();
+            side.reset(seen);
+            // Three of four answers are lost.
+            if seen.number % 4 == 0 {
+                side.answer();
+                side.send();
+            }
+        });
+        assert_eq!(ended, None);
+        assert!(side.connection().stats().suspicions > 50, "the forger is at work");
+    }
+    let (client, server) = both();
+    observed(client);
+    observed(server);
+}
+
+// ARQ-SUS-2
+#[test]
+fn a_peer_that_was_silent_for_long_is_lost_at_the_first_reset() {
+    let (mut client, _) = both();
+    client.pass(2 * SEC);
+    assert_eq!(client.error(), None);
+    let seen = Side::seen(&client);
+    Side::reset(&mut client, seen);
+    assert_eq!(client.error(), Some(&ConnectionError::PeerLostState));
 }
 
 // ARQ-RPL-1

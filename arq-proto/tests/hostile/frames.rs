@@ -391,7 +391,8 @@ fn answers_leave_from_where_the_newest_authentic_packet_was_sent_to() {
     *damaged.last_mut().unwrap() ^= 1;
     let mut leaves_from = |to: IpAddr, packet: &[u8]| {
         let (now, connection) = victim.parts();
-        connection.handle_datagrams(now, [Datagram::new(from, Some(to), packet)]);
+        let bytes = &mut packet.to_vec();
+        connection.handle_datagrams(now, [Datagram::new(from, Some(to), bytes)]);
         connection.local_ip()
     };
     assert_eq!(leaves_from(first, &next), Some(first));

@@ -76,7 +76,7 @@ fn first_packet(server: &mut Endpoint, now: Instant, from: SocketAddr) -> Vec<u8
     let (mut wire, mut reply) = (Vec::new(), Vec::new());
     client.poll_transmit(now, &mut wire, 1).unwrap();
     assert!(matches!(server.route(now, from, &wire, &mut reply), Routed::Reply));
-    client.handle_datagram(now, to, &reply);
+    client.handle_datagram(now, to, &mut reply);
     wire.clear();
     client.poll_transmit(now, &mut wire, 1).unwrap();
     wire

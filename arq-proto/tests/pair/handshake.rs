@@ -164,8 +164,8 @@ fn is_refused_while_it_delivers_the_last_that_it_has_to_say() {
     let conn = conns[0];
     world.run_until(SEC, |world| world.conn(conn).connected_at.is_some()).unwrap();
     world.with_conn(conn, |clock, connection, _| connection.finish(clock.now()));
-    // A round trip, and not the time that it would wait for answers.
-    world.run_for(25 * MS).unwrap();
+    // As long as it takes to ask on, and not as it would wait for answers.
+    world.run_for(450 * MS).unwrap();
     let refused = ConnectionError::Refused(RefuseReason::Busy);
     assert_eq!(world.conn(conn).error(), Some(&refused));
 }

@@ -162,14 +162,14 @@ fn a_client_whose_hello_is_not_answered_takes_no_data_and_no_version_that_it_did
     let now = Clock::new().now();
     let (mut client, hello) = client();
     let at = Sighting { dcid: hello.scid, number: 0 };
-    client.handle_datagram(now, address(2), &hostile::data_packet(at, 0, true, &[1]));
+    client.handle_datagram(now, address(2), &mut hostile::data_packet(at, 0, true, &[1]));
     let challenge = Challenge::decode(&answer(&[VERSION])).unwrap();
     for version in [VERSION + 1, VERSION] {
         assert!(!client.is_established());
         let mut bytes = Vec::new();
         let challenge = Challenge { dcid: hello.scid, version, ..challenge.clone() };
         challenge.encode(&mut bytes);
-        client.handle_datagram(now, address(2), &bytes);
+        client.handle_datagram(now, address(2), &mut bytes);
     }
     assert!(client.is_established(), "the one that it offered");
     let stats = client.stats();

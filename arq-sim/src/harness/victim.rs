@@ -93,10 +93,10 @@ impl Victim {
             match endpoint.route(now, peer, &wire, &mut reply) {
                 Routed::Reply => {
                     now += ONE_WAY;
-                    client.handle_datagram(now, own, &reply);
+                    client.handle_datagram(now, own, &mut reply);
                 }
                 Routed::Accepted { handle, mut connection, .. } => {
-                    connection.handle_datagram(now, peer, &wire);
+                    connection.handle_datagram(now, peer, &mut wire);
                     let seen = sight(&wire).expect("the client sent a data packet");
                     let next = Sighting { number: seen.number + 1, ..seen };
                     return Self::begin(now, endpoint, (handle, *connection), config, peer, next);
@@ -241,7 +241,7 @@ impl Victim {
         match self.endpoint.route(self.now, from, bytes, &mut reply) {
             Routed::Reply => self.count_sent(from, reply.len()),
             Routed::Connection(handle) if handle == self.handle => {
-                self.connection.handle_datagram(self.now, from, bytes);
+                self.connection.handle_datagram(self.now, from, &mut bytes.to_vec());
             }
             // Connections that an attacker opens beside the first are not driven.
             Routed::Accepted { handle, .. } => self.endpoint.remove(handle),

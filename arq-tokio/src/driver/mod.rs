@@ -34,6 +34,7 @@ use std::{
     time::Instant,
 };
 
+use arq_proto::Datagram;
 use tokio::sync::watch;
 
 pub use connection::{ConnectError, Connection, Lane, SendError};
@@ -139,13 +140,18 @@ impl Driver {
         })
     }
 
-    fn dispatch(&self, batch: &ReceiveBatch, is_other: bool) {
+    fn dispatch(&self, batch: &mut ReceiveBatch, is_other: bool) {
         let begin = is_other.then(now);
-        let sorted = self.0.route(batch.datagrams());
-        sorted.replaced.iter().for_each(|(old, address)| old.replaced_from(*address));
+        let mut sorted = self.0.route(batch.datagrams());
+        for (old, address) in &sorted.older {
+            old.handle_newcomer(*address);
+            old.transmit(connection::DRIVER_BATCHES);
+        }
         for (connection, datagrams) in sorted.by_connection() {
-            for part in datagrams.chunks(DATAGRAMS_A_HOLD) {
-                connection.handle_datagrams(part.iter().map(|(_, datagram)| *datagram));
+            for part in datagrams.chunks_mut(DATAGRAMS_A_HOLD) {
+                connection.handle_datagrams(part.iter_mut().map(|(_, datagram)| {
+                    Datagram::new(datagram.from, datagram.to, &mut *datagram.bytes)
+                }));
             }
             if begin.is_some_and(|begin| connection.heard_at() >= begin) {
                 self.0.change_port();

@@ -79,15 +79,15 @@ struct Crowded {
 
 /// Answers to datagrams that belong to no connection.
 #[derive(Default)]
-struct Replies<'a> {
-    /// What is answered, and the length of the answer.
-    to: Vec<(Datagram<'a>, usize)>,
+struct Replies {
+    /// Where what is answered came from and went to, and the length of the answer.
+    to: Vec<(SocketAddr, Option<IpAddr>, usize)>,
     bytes: Vec<u8>,
 }
 
-impl<'a> Replies<'a> {
-    fn push(&mut self, received: Datagram<'a>, reply: &[u8]) {
-        self.to.push((received, reply.len()));
+impl Replies {
+    fn push(&mut self, received: &Datagram<'_>, reply: &[u8]) {
+        self.to.push((received.from, received.to, reply.len()));
         self.bytes.extend_from_slice(reply);
     }
 }
@@ -295,16 +295,16 @@ impl Shared {
                     let connection = registry.connections.get(&handle);
                     sorted.push(connection, datagram);
                 }
-                Routed::Accepted { handle, connection, replaced } => {
+                Routed::Accepted { handle, connection, older } => {
                     let offer = registry.offer.clone();
                     let inner = Inner::new(self, handle, *connection, &registry.accept, offer);
                     registry.connections.insert(handle, inner.clone());
+                    let older = older.and_then(|old| registry.connections.get(&old).cloned());
+                    sorted.older.extend(older.map(|old| (old, datagram.from)));
                     sorted.push(Some(&inner), datagram);
-                    let replaced = replaced.and_then(|old| registry.connections.get(&old).cloned());
-                    sorted.replaced.extend(replaced.map(|old| (old, datagram.from)));
                 }
                 Routed::Reply => {
-                    replies.push(datagram, &reply);
+                    replies.push(&datagram, &reply);
                     crowded = registry.note_refusal(now).or(crowded);
                 }
                 Routed::Dropped => dropped = Some(datagram.from),
@@ -322,9 +322,9 @@ impl Shared {
         sorted
     }
 
-    fn reply(&self, replies: &Replies<'_>) {
+    fn reply(&self, replies: &Replies) {
         let mut rest = &replies.bytes[..];
-        for (received, length) in &replies.to {
+        for (destination, received_at, length) in &replies.to {
             let (reply, others) = rest.split_at(*length);
             rest = others;
             // What room there will be is for those who have a connection.
@@ -332,8 +332,8 @@ impl Shared {
                 return;
             }
             let segments = Segments {
-                destination: received.from,
-                source: received.to.filter(|_| self.local_addr().ip().is_unspecified()),
+                destination: *destination,
+                source: received_at.filter(|_| self.local_addr().ip().is_unspecified()),
                 contents: reply,
                 segment_bytes: reply.len(),
             };

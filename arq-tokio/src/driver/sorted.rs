@@ -11,8 +11,8 @@ use super::connection::Inner;
 /// A batch of datagrams, by connection.
 #[derive(Default)]
 pub(super) struct Sorted<'a> {
-    /// Connections that a restarted peer has replaced, and where the new one came from.
-    pub(super) replaced: Vec<(Arc<Inner>, SocketAddr)>,
+    /// Connections whose peer has perhaps restarted, and where the new one came from.
+    pub(super) older: Vec<(Arc<Inner>, SocketAddr)>,
     connections: BTreeMap<ConnectionHandle, Arc<Inner>>,
     datagrams: Vec<(ConnectionHandle, Datagram<'a>)>,
 }
@@ -36,10 +36,10 @@ impl<'a> Sorted<'a> {
 
     /// Each connection with its datagrams, in the order of their arrival.
     pub(super) fn by_connection(
-        &self,
-    ) -> impl Iterator<Item = (&Arc<Inner>, &[(ConnectionHandle, Datagram<'a>)])> {
+        &mut self,
+    ) -> impl Iterator<Item = (&Arc<Inner>, &mut [(ConnectionHandle, Datagram<'a>)])> {
         // Both are in the order of the handles, and each connection has a datagram.
-        let of_one = self.datagrams.chunk_by(|(one, _), (other, _)| one == other);
+        let of_one = self.datagrams.chunk_by_mut(|(one, _), (other, _)| one == other);
         self.connections.values().zip(of_one)
     }
 }

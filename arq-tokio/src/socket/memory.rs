@@ -179,7 +179,7 @@ impl DatagramSocket for MemorySocket {
             }
             inbox.bytes -= datagram.len();
         }
-        if batch.datagrams().next().is_none() {
+        if batch.is_empty() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         Ok(())

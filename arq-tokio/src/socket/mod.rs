@@ -138,10 +138,11 @@ impl fmt::Debug for ReceiveBatch {
 
 impl ReceiveBatch {
     /// The datagrams of the last receive call, in order of arrival.
-    pub fn datagrams(&self) -> impl Iterator<Item = Datagram<'_>> {
-        let buffers = self.bytes.chunks(BUFFER_BYTES);
+    pub fn datagrams(&mut self) -> impl Iterator<Item = Datagram<'_>> {
+        let buffers = self.bytes.chunks_mut(BUFFER_BYTES);
         self.meta[..self.filled].iter().zip(buffers).flat_map(|(meta, buffer)| {
-            let datagrams = buffer[..meta.len.min(buffer.len())].chunks(meta.stride.max(1));
+            let len = meta.len.min(buffer.len());
+            let datagrams = buffer[..len].chunks_mut(meta.stride.max(1));
             datagrams.map(|bytes| Datagram::new(meta.addr, meta.dst_ip, bytes))
         })
     }
@@ -175,6 +176,12 @@ impl ReceiveBatch {
         };
         self.filled += 1;
         true
+    }
+
+    /// Whether the last call brought nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.filled == 0
     }
 
     /// Forgets the datagrams of the last call.

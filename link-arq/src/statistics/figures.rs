@@ -275,7 +275,7 @@ pub const FIGURES: &[Figure<AssociationStats>] = &[
         None,
         suspicions,
         |a| a.stats.suspicions,
-        "Times that the peer's host said nobody has its port, and the peer was asked"
+        "Times that something said that the peer is gone, and the peer was asked"
     ),
     counter!(
         "messages_expired",

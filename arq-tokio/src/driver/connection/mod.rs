@@ -189,9 +189,9 @@ impl Inner {
         self.with_core(|state, now| state.core.handle_unreachable(now, report));
     }
 
-    /// Replaced by a newer connection of the same peer, which hears nothing of this.
-    pub(super) fn replaced_from(self: &Arc<Self>, address: SocketAddr) {
-        self.with_core(|state, now| state.core.replaced_from(now, address));
+    /// Another instance has opened a connection from the peer's address.
+    pub(super) fn handle_newcomer(self: &Arc<Self>, address: SocketAddr) {
+        self.with_core(|state, now| state.core.handle_newcomer(now, address));
     }
 
     /// Nobody accepts any more: forgets a peer whose handshake is not done.

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Something says that the peer is gone: is it?
+//!
+//! A RESET, a REFUSE, a newcomer at the peer's address, and a report of its closed port all say so, and all can be forged
+//! by one who reads packets. What he cannot do is to keep a peer from answering. So each of them makes this side *suspect*
+//! the peer and ask; what is heard clears that, and only silence that bad luck does not explain, beside repeated evidence,
+//! ends the association.
+
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use super::{Connection, State};
+use crate::{
+    chance::losses_beyond_chance,
+    error::{ConnectionError, RefuseReason},
+    recovery::pto,
+    timer::TimerKind,
+    units::PacketNumber,
+};
+
+/// Packets refused, each later than the one before, that it takes to end an association.
+const REFUSED_PACKETS: u32 = 3;
+/// A living peer leaves all questions unanswered with at most this chance, as many as they are: a forger may try each
+/// [`PAUSE`].
+const BAD_LUCK: f64 = 1e-6;
+const MIN_QUESTIONS: u32 = 3;
+const MAX_QUESTIONS: u32 = 24;
+/// Questions in a probe time-out, unless another host only reports: that takes longer in any case, and systems ration it.
+const QUESTIONS_IN_BASE: u32 = 3;
+/// Least silence before a word of the peer's host is believed, where that is another host: for so long it may be busy.
+const MIN_SILENCE: Duration = Duration::from_millis(80);
+/// The same for reports of a closed port: a fade, or rules of a firewall that are loaded anew.
+const MIN_SILENCE_OF_REPORTED: Duration = Duration::from_millis(250);
+/// The same for a peer that has dialled. A NAT before it may have lost the mapping, and answers in its place: it has a new
+/// one as soon as the peer sends, which it does each second while nobody answers.
+const MIN_SILENCE_OF_DIALLER: Duration = Duration::from_millis(1_250);
+/// Wait between two questions at most, once there were as many as it takes, and its doublings until then.
+const MAX_INTERVAL: Duration = Duration::from_millis(250);
+/// A suspicion that comes to no end, as systems ration their reports (Linux: one a second after six).
+const MAX_SUSPICION: Duration = Duration::from_secs(5);
+/// After a suspicion was cleared nothing is suspected for so long: forgeries make few questions.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What says that the peer is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Evidence {
+    /// A host reports that nobody has the port open.
+    PortClosed,
+    /// RESET.
+    Reset,
+    /// REFUSE, of a handshake whose CHALLENGE came.
+    Refused(RefuseReason),
+    /// Another instance has opened an association from the peer's address.
+    Newcomer,
+}
+
+impl Evidence {
+    fn verdict(self) -> ConnectionError {
+        match self {
+            Self::PortClosed => ConnectionError::PeerGone,
+            Self::Reset => ConnectionError::PeerLostState,
+            Self::Refused(reason) => ConnectionError::Refused(reason),
+            Self::Newcomer => ConnectionError::Replaced,
+        }
+    }
+}
+
+/// There is evidence that the peer is gone, and nothing was heard since.
+#[derive(Debug)]
+pub(super) struct Suspicion {
+    /// The first that was more than a report.
+    evidence: Evidence,
+    since: Instant,
+    /// Questions that a living peer does not leave unanswered: silence since must not count as loss.
+    questions: u32,
+    refused: u32,
+    latest: PacketNumber,
+    /// Times that the peer was asked.
+    asked: u32,
+    cleared: bool,
+}
+
+impl Connection {
+    /// Another instance has opened an association from `address`: asks the peer of this one whether it lives, unless it
+    /// has moved away from there in the meantime.
+    pub fn handle_newcomer(&mut self, now: Instant, address: SocketAddr) {
+        let now = self.advance(now);
+        let is_open = matches!(self.state, State::Open { .. } | State::Flushing { .. });
+        if is_open && self.path.remote == address {
+            self.suspect(now, Evidence::Newcomer, self.newest_sent());
+        }
+        self.rearm(now);
+    }
+
+    /// The number of the newest packet that was sent, for evidence that names none.
+    pub(super) fn newest_sent(&self) -> PacketNumber {
+        PacketNumber(self.path.recovery.next_number().0.saturating_sub(1))
+    }
+
+    /// Evidence that names a packet with this number.
+    pub(super) fn suspect(&mut self, now: Instant, evidence: Evidence, number: PacketNumber) {
+        let questions = self.questions();
+        let suspicion = match &mut self.path.suspicion {
+            Some(suspicion) if !suspicion.cleared => suspicion,
+            Some(cleared) if now < cleared.since + PAUSE => return,
+            empty => {
+                self.counters.suspicions += 1;
+                empty.insert(Suspicion {
+                    evidence,
+                    since: now,
+                    questions,
+                    refused: 0,
+                    latest: PacketNumber(0),
+                    asked: 0,
+                    cleared: false,
+                })
+            }
+        };
+        if suspicion.evidence == Evidence::PortClosed {
+            suspicion.evidence = evidence;
+        }
+        let is_new = suspicion.refused == 0;
+        if is_new || number > suspicion.latest {
+            suspicion.refused += 1;
+            suspicion.latest = number;
+        }
+        self.judge(now, is_new);
+    }
+
+    /// Ends the association if that is beyond doubt, or asks the peer if it `asks`.
+    fn judge(&mut self, now: Instant, asks: bool) {
+        let Some(suspicion) = &self.path.suspicion else { return };
+        let least = self.least_silence(suspicion);
+        let evidence = suspicion.evidence;
+        let confirmed = suspicion.refused >= REFUSED_PACKETS && now >= suspicion.since + least;
+        let was_silent = evidence != Evidence::PortClosed && now >= self.life.heard_at + least;
+        if confirmed || was_silent && self.has_asked_in_vain() {
+            self.end(evidence.verdict());
+        } else if asks {
+            self.ask_suspect(now);
+        }
+    }
+
+    /// Whether the peer has left more probes unanswered than bad luck explains.
+    fn has_asked_in_vain(&self) -> bool {
+        let (forward, reverse) = (self.path.recovery.loss().upper(), self.path.acks.loss.upper());
+        self.path.recovery.time_outs() > pto::flat_count(forward, reverse)
+    }
+
+    /// Asks several times in a probe time-out, and less often when nothing has come of that.
+    fn ask_suspect(&mut self, now: Instant) {
+        let Some(suspicion) = &mut self.path.suspicion else { return };
+        suspicion.asked += 1;
+        self.life.ping_due = true;
+        let Some(suspicion) = &self.path.suspicion else { return };
+        let doublings = suspicion.asked.saturating_sub(suspicion.questions).min(16);
+        let interval = self.question_interval(suspicion.evidence).saturating_mul(1 << doublings);
+        let next = now + interval.min(MAX_INTERVAL.max(self.path.recovery.pto_base()));
+        // The verdict waits for no question.
+        let verdict = Some(suspicion.since + self.least_silence(suspicion)).filter(|at| *at > now);
+        self.timers.set(TimerKind::Suspicion, Some(verdict.map_or(next, |at| at.min(next))));
+    }
+
+    /// Another question without an answer.
+    pub(super) fn on_suspicion_timer(&mut self, now: Instant) {
+        let Some(suspicion) = &self.path.suspicion else { return };
+        if now < suspicion.since + MAX_SUSPICION.max(2 * self.least_silence(suspicion)) {
+            self.judge(now, true);
+        } else {
+            self.path.suspicion = None;
+        }
+    }
+
+    fn questions(&self) -> u32 {
+        let (forward, reverse) = (self.path.recovery.loss().upper(), self.path.acks.loss.upper());
+        let fails = 1.0 - (1.0 - forward.as_f64()) * (1.0 - reverse.as_f64());
+        losses_beyond_chance(fails, BAD_LUCK, MIN_QUESTIONS..=MAX_QUESTIONS)
+    }
+
+    /// The last question is given a whole probe time-out.
+    fn least_silence(&self, suspicion: &Suspicion) -> Duration {
+        let least = match (self.is_on_this_host(), suspicion.evidence, self.dialled) {
+            (true, ..) => Duration::ZERO,
+            (false, Evidence::PortClosed, true) => MIN_SILENCE_OF_REPORTED,
+            (false, Evidence::PortClosed, false) => MIN_SILENCE_OF_DIALLER,
+            (false, ..) => MIN_SILENCE,
+        };
+        let intervals = (suspicion.questions - 1) * self.question_interval(suspicion.evidence);
+        least.max(intervals + self.path.recovery.pto_base())
+    }
+
+    fn question_interval(&self, evidence: Evidence) -> Duration {
+        let base = self.path.recovery.pto_base();
+        match evidence {
+            Evidence::PortClosed if !self.is_on_this_host() => base,
+            _ => base / QUESTIONS_IN_BASE,
+        }
+    }
+
+    /// Whether the peer is. One that has moved is behind a proxy of this host.
+    fn is_on_this_host(&self) -> bool {
+        self.path.is_local && self.path.left.is_none() && self.path.probe.is_none()
+    }
+
+    /// Something authentic was heard.
+    pub(super) fn clear_suspicion(&mut self, now: Instant) {
+        if let Some(suspicion) = self.path.suspicion.as_mut().filter(|one| !one.cleared) {
+            suspicion.cleared = true;
+            suspicion.since = now;
+            self.timers.set(TimerKind::Suspicion, None);
+        }
+    }
+}
