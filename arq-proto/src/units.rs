@@ -210,41 +210,41 @@ impl fmt::Debug for LaneSet {
 }
 
 /// The number of a message within its lane, counted from 0 without gaps.
-pub type MessageSeq = u64;
+pub(crate) type MessageSeq = u64;
 
 /// Bytes in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Rate(u64);
+pub(crate) struct Rate(u64);
 
 impl Rate {
     /// So many bytes per second.
     #[must_use]
-    pub const fn from_bytes_per_second(bytes: u64) -> Self {
+    pub(crate) const fn from_bytes_per_second(bytes: u64) -> Self {
         Self(bytes)
     }
 
     /// So many bits per second, rounded down to whole bytes.
     #[must_use]
-    pub const fn from_bits_per_second(bits: u64) -> Self {
+    pub(crate) const fn from_bits_per_second(bits: u64) -> Self {
         Self(bits / 8)
     }
 
     /// `bytes` within `time`; `None` if that is no time, or more than 2^64 bytes per second.
     #[must_use]
-    pub fn over(bytes: u64, time: Duration) -> Option<Self> {
+    pub(crate) fn over(bytes: u64, time: Duration) -> Option<Self> {
         let rate = (u128::from(bytes) * NANOS_PER_SECOND).checked_div(time.as_nanos())?;
         u64::try_from(rate).ok().map(Self)
     }
 
     /// In bytes per second.
     #[must_use]
-    pub const fn bytes_per_second(self) -> u64 {
+    pub(crate) const fn bytes_per_second(self) -> u64 {
         self.0
     }
 
     /// Bytes in `time`, rounded down.
     #[must_use]
-    pub fn bytes_in(self, time: Duration) -> u64 {
+    pub(crate) fn bytes_in(self, time: Duration) -> u64 {
         let bytes = time.as_nanos().saturating_mul(self.0.into()) / NANOS_PER_SECOND;
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
@@ -252,7 +252,7 @@ impl Rate {
     /// How long `bytes` take, rounded up: not a nanosecond less. An hour at most, which is as good as never: the rate
     /// will have changed.
     #[must_use]
-    pub fn time_for(self, bytes: u64) -> Duration {
+    pub(crate) fn time_for(self, bytes: u64) -> Duration {
         const HOUR: Duration = Duration::from_secs(3_600);
         let nanos = (u128::from(bytes) * NANOS_PER_SECOND).div_ceil(self.0.max(1).into());
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).min(HOUR)
@@ -260,7 +260,7 @@ impl Rate {
 
     /// So many times the rate, rounded down; `factor` is not negative.
     #[must_use]
-    pub fn mul_f64(self, factor: f64) -> Self {
+    pub(crate) fn mul_f64(self, factor: f64) -> Self {
         Self((self.0 as f64 * factor) as u64)
     }
 }
