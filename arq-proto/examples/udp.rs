@@ -41,7 +41,8 @@ fn drive(
                 app(connection, event)?;
             }
             if connection.is_drained() {
-                return Ok(endpoint.remove(*handle));
+                endpoint.remove(*handle);
+                return Ok(());
             }
             wait = connection.poll_timeout().map(|(at, _)| at - Instant::now());
         }

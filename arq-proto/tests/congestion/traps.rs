@@ -2,6 +2,8 @@
 
 //! Paths that have misled controllers before.
 
+use std::cell::RefCell;
+
 use arq_sim::Policer;
 
 use super::*;
@@ -119,40 +121,49 @@ fn a_radio_that_loses_nearly_half_is_not_given_up() {
 #[test]
 fn compressed_acknowledgements_are_no_rate() {
     let down = WireConfig { clump: 15 * MS, ..PATH.down() };
-    let mut shared = Shared::new(SEED, PATH.up(), down);
-    let goodput = goodput_alone(&mut shared, BBR, 5 * SECOND);
-    let queue = PATH.queue_time(shared.queue_percentile(50));
-    println!("{goodput:.1} Mb/s, queue p50 {queue:?}");
-    assert!(goodput >= 85.0, "{goodput:.1} Mb/s");
-    assert!(queue <= 10 * MS, "a standing queue of {queue:?}");
+    let queues = RefCell::new(Vec::new());
+    let (median, worst) = of_eight(|seed| {
+        let mut shared = Shared::new(seed, PATH.up(), down.clone());
+        let goodput = goodput_alone(&mut shared, BBR, 5 * SECOND);
+        queues.borrow_mut().push(PATH.queue_time(shared.queue_percentile(50)));
+        goodput
+    });
+    assert!(median >= 85.0 && worst >= 80.0, "{median:.1} Mb/s, the worst {worst:.1}");
+    let mut queues = queues.into_inner();
+    queues.sort_unstable();
+    println!("queues p50 {queues:?}");
+    assert!(queues[4] <= 10 * MS && queues[7] <= 20 * MS, "standing queues of {queues:?}");
 }
 
 // ARQ-CC-6
 #[test]
 fn steps_of_the_round_trip_are_followed() {
-    let mut pair = arq_sim::Pair::new(
-        &arq_sim::Scenario::new(SEED)
-            .config(ConfigBuilder { lane_window_bytes: 8 << 20, ..config(BBR) })
-            .client_sends(bulk().flows),
-    );
-    for round_trip in [20 * MS, 80 * MS, 10 * MS, 40 * MS] {
-        let path = Path { round_trip, queue: 2.0, ..PATH };
-        pair.world.lay_wire(pair.client, pair.server, path.up());
-        pair.world.lay_wire(pair.server, pair.client, path.down());
-        pair.world.run_for(4 * SECOND).unwrap();
-        let before = pair.server_side().app.bytes_read();
-        pair.world.run_for(3 * SECOND).unwrap();
-        let bytes = pair.server_side().app.bytes_read() - before;
-        let goodput = bytes as f64 * 8.0 / 3e6;
-        println!("at {round_trip:?}: {goodput:.1} Mb/s");
-        assert!(goodput >= 85.0, "at {round_trip:?}: {goodput:.1} Mb/s");
-    }
+    // The least of the four is judged.
+    let (median, worst) = of_eight(|seed| {
+        let mut pair = arq_sim::Pair::new(
+            &arq_sim::Scenario::new(seed)
+                .config(ConfigBuilder { lane_window_bytes: 8 << 20, ..config(BBR) })
+                .client_sends(bulk().flows),
+        );
+        let over_steps = [20 * MS, 80 * MS, 10 * MS, 40 * MS].map(|round_trip| {
+            let path = Path { round_trip, queue: 2.0, ..PATH };
+            pair.world.lay_wire(pair.client, pair.server, path.up());
+            pair.world.lay_wire(pair.server, pair.client, path.down());
+            pair.world.run_for(4 * SECOND).unwrap();
+            let before = pair.server_side().app.bytes_read();
+            pair.world.run_for(3 * SECOND).unwrap();
+            (pair.server_side().app.bytes_read() - before) as f64 * 8.0 / 3e6
+        });
+        println!("seed {seed}: {over_steps:.1?} Mb/s");
+        over_steps.into_iter().fold(f64::INFINITY, f64::min)
+    });
+    assert!(median >= 85.0 && worst >= 80.0, "{median:.1} Mb/s, the worst {worst:.1}");
 }
 
 /// Mb/s that arrive in each second of `time` over a path that becomes `after` when a connection has got used to `before`.
-fn over_a_change(before: Path, after: Path, time: u32) -> Vec<f64> {
+fn over_a_change(seed: u64, before: Path, after: Path, time: u32) -> Vec<f64> {
     let config = ConfigBuilder { lane_window_bytes: 8 << 20, ..config(BBR) };
-    let scenario = arq_sim::Scenario::new(SEED).config(config).client_sends(bulk().flows);
+    let scenario = arq_sim::Scenario::new(seed).config(config).client_sends(bulk().flows);
     let mut pair = arq_sim::Pair::new(&scenario);
     let mut read = 0;
     let mut run_over = |path: Path, seconds: u32| -> Vec<f64> {
@@ -174,10 +185,13 @@ fn over_a_change(before: Path, after: Path, time: u32) -> Vec<f64> {
 fn a_longer_path_that_loses_more_is_no_queue() {
     for (round_trip, loss) in [(80 * MS, 0.1), (80 * MS, 0.04), (200 * MS, 0.1), (40 * MS, 0.25)] {
         let after = Path { round_trip, loss, queue: 2.0, ..PATH };
-        let goodput = over_a_change(PATH, after, 12);
-        println!("{round_trip:?}, {loss} lost: {goodput:.0?} Mb/s");
-        let last = goodput[6..].iter().sum::<f64>() / 6.0;
-        assert!(last >= 0.6 * after.capacity(), "{round_trip:?}, {loss} lost: {goodput:.0?} Mb/s");
+        println!("{round_trip:?}, {loss} lost, shares of what is possible");
+        let (median, worst) = of_eight(|seed| {
+            let goodput = over_a_change(seed, PATH, after, 12);
+            goodput[6..].iter().sum::<f64>() / 6.0 / after.capacity()
+        });
+        let failed = format!("{round_trip:?}, {loss} lost: {median:.2}, the worst {worst:.2}");
+        assert!(median >= 0.6 && worst >= 0.5, "{failed}");
     }
 }
 
@@ -191,10 +205,13 @@ fn a_path_that_becomes_ten_times_faster_is_used_within_seconds() {
         (2, 100 * MS, 0.05, 10),
     ] {
         let after = Path { round_trip, loss, ..PATH };
-        let goodput = over_a_change(Path { mbps: before, ..after }, after, second);
-        println!("{before} to {} Mb/s, {round_trip:?}, {loss} lost: {goodput:.0?}", after.mbps);
-        let last = *goodput.last().unwrap();
-        assert!(last >= 0.75 * after.capacity(), "{round_trip:?}, {loss} lost: {goodput:.0?} Mb/s");
+        println!("{before} to {} Mb/s, {round_trip:?}, {loss} lost, shares", after.mbps);
+        let (median, worst) = of_eight(|seed| {
+            let goodput = over_a_change(seed, Path { mbps: before, ..after }, after, second);
+            *goodput.last().unwrap() / after.capacity()
+        });
+        let failed = format!("{round_trip:?}, {loss} lost: {median:.2}, the worst {worst:.2}");
+        assert!(median >= 0.75 && worst >= 0.6, "{failed}");
     }
 }
 
@@ -204,9 +221,12 @@ fn to_see_the_least_round_trip_anew_costs_no_rate() {
     // Of a path that has become longer it must be measured, and a hundred milliseconds are many round trips.
     let before = Path { mbps: 500, round_trip: MS, queue: 4.0, ..PATH };
     let after = Path { round_trip: 4 * MS, ..before };
-    let goodput = over_a_change(before, after, 16);
-    println!("{goodput:.0?} Mb/s");
-    assert!(goodput[1..].iter().all(|&mbps| mbps >= 0.6 * after.capacity()), "{goodput:.0?} Mb/s");
+    // The least of fifteen seconds, as a share.
+    let (median, worst) = of_eight(|seed| {
+        let goodput = over_a_change(seed, before, after, 16);
+        goodput[1..].iter().copied().fold(f64::INFINITY, f64::min) / after.capacity()
+    });
+    assert!(median >= 0.6 && worst >= 0.5, "{median:.2}, the worst {worst:.2}");
 }
 
 // ARQ-CC-6

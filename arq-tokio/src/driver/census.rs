@@ -2,6 +2,8 @@
 
 //! What does a message cost on its way to the wire? Locks and allocations, counted.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use std::{
     task::{Context, Waker},
     time::Duration,

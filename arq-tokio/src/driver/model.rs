@@ -18,6 +18,8 @@
 //!
 //!     RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/shuttle cargo test --release -p arq-tokio --lib model
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use std::{
     collections::VecDeque,
     fmt, io,
