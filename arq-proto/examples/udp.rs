@@ -2,6 +2,8 @@
 
 //! A driver of its own, over two UDP sockets: `cargo run -p arq-proto --example udp`.
 
+#![allow(clippy::disallowed_methods, reason = "the driver reads the clock, the core is told")]
+
 use std::{
     error::Error, fs::File, io::Read, net::UdpSocket, thread, time::Duration, time::Instant,
 };
