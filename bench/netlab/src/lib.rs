@@ -21,10 +21,10 @@
 
 mod emulator;
 mod lab;
-pub mod wire;
 
 pub use emulator::{
     expected_share, selftest, Emulator, EmulatorError, Fate, Network, PacketLog, PacketRecord,
     Scheduling,
 };
+pub use impairments::wire;
 pub use lab::{Host, Lab, LabError, PacketCount};

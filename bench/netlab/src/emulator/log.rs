@@ -3,22 +3,7 @@
 
 use std::time::Duration;
 
-/// What became of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It left at the other end, or is on its way.
-    Passed,
-    /// Lost by the loss model or by a bit error.
-    Lost,
-    /// Dropped by the bottleneck's queue.
-    QueueFull,
-    /// Dropped by the policer.
-    Policed,
-    /// Dropped in a blackout.
-    BlackedOut,
-    /// Dropped for its length.
-    TooLong,
-}
+use impairments::Fate;
 
 /// One packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,6 @@ mod check;
 mod error;
 mod frame;
 mod log;
-mod model;
 mod netem;
 mod ring;
 pub mod selftest;
@@ -33,8 +32,9 @@ use switch::Switch;
 use worker::Worker;
 
 pub use error::EmulatorError;
-pub use log::{Fate, PacketLog, PacketRecord};
-pub use model::expected_share;
+pub use impairments::expected_share;
+pub use impairments::Fate;
+pub use log::{PacketLog, PacketRecord};
 pub use worker::Scheduling;
 
 /// The most hosts of a network.

@@ -3,9 +3,10 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use impairments::Model;
+
 use super::frame::{Frame, Received};
 use super::log::{Entry, Journal, PacketLog};
-use super::model::Model;
 use super::ring::Port;
 use crate::wire::{Conditions, Wire, WireCount};
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::probe::{lost, Load, Pace, Probe};
 use super::row::{Near, Row};
-use crate::emulator::model::{expected_share, pattern};
 use crate::emulator::{EmulatorError, Network};
 use crate::wire::{Conditions, Loss, Wire};
+use impairments::{expected_share, pattern};
 
 const SEEDS: u64 = 2;
 const LEN_BYTES: u16 = 100;

@@ -13,7 +13,6 @@
 mod bottleneck;
 mod flight;
 mod loss;
-mod policer;
 mod schedule;
 mod streams;
 
@@ -22,17 +21,35 @@ use std::time::Duration;
 use bottleneck::Bottleneck;
 use flight::{Flights, Passage};
 use loss::LossState;
-use policer::TokenBucket;
 use schedule::Schedule;
 use streams::{Chances, Streams};
 
-use super::log::Fate;
-use crate::wire::{Event, Loss, Wire, WireCount};
+use crate::{
+    policer::TokenBucket,
+    wire::{Event, Loss, Wire, WireCount},
+};
 
 pub use loss::expected_share;
 
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It left at the other end, or is on its way.
+    Passed,
+    /// Lost by the loss model or by a bit error.
+    Lost,
+    /// Dropped by the bottleneck's queue.
+    QueueFull,
+    /// Dropped by the policer.
+    Policed,
+    /// Dropped in a blackout.
+    BlackedOut,
+    /// Dropped for its length.
+    TooLong,
+}
+
 /// One direction between two hosts, with packets of type `P` on their way.
-pub(super) struct Model<P> {
+pub struct Model<P> {
     wire: Wire,
     direction: u32,
     streams: Streams,
@@ -48,15 +65,16 @@ pub(super) struct Model<P> {
 
 /// A packet that leaves.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Departure<P> {
-    pub(super) packet: P,
+pub struct Departure<P> {
+    /// What was pushed.
+    pub packet: P,
     /// When it should leave.
-    pub(super) due: Duration,
+    pub due: Duration,
 }
 
 impl<P: Clone> Model<P> {
     /// A wire for direction number `direction`, without events.
-    pub(super) fn new(direction: u32, wire: Wire) -> Self {
+    pub fn new(direction: u32, wire: Wire) -> Self {
         Self {
             wire,
             direction,
@@ -72,18 +90,18 @@ impl<P: Clone> Model<P> {
     }
 
     /// Changes the wire from now on; packets on their way and the random streams stay.
-    pub(super) fn set_wire(&mut self, wire: Wire) {
+    pub fn set_wire(&mut self, wire: Wire) {
         self.wire = wire;
     }
 
     /// Forgets the packets on their way.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.bottleneck = Bottleneck::new();
         self.flights = Flights::new();
     }
 
     /// Sets random streams, counts and the clock of the `events` to their beginning; packets on their way stay.
-    pub(super) fn restart(&mut self, now: Duration, seed: u64, events: Vec<Event>) {
+    pub fn restart(&mut self, now: Duration, seed: u64, events: Vec<Event>) {
         self.streams = Streams::new(seed, self.direction);
         self.loss = LossState::default();
         self.schedule = Schedule::new(events);
@@ -93,12 +111,12 @@ impl<P: Clone> Model<P> {
     }
 
     /// What has happened since the last [`Model::restart`].
-    pub(super) fn count(&self) -> WireCount {
+    pub fn count(&self) -> WireCount {
         self.count
     }
 
     /// A packet arrives at `now`.
-    pub(super) fn push(&mut self, now: Duration, len_bytes: u16, packet: P) -> Fate {
+    pub fn push(&mut self, now: Duration, len_bytes: u16, packet: P) -> Fate {
         let chances = self.streams.next();
         let lost = self.is_lost(now, len_bytes, &chances);
         self.count.entered_packets += 1;
@@ -128,7 +146,7 @@ impl<P: Clone> Model<P> {
     }
 
     /// The next packet that is due at `now`; to be asked until there is none.
-    pub(super) fn poll(&mut self, now: Duration) -> Option<Departure<P>> {
+    pub fn poll(&mut self, now: Duration) -> Option<Departure<P>> {
         self.serve(now);
         let (departure, len_bytes) = self.flights.poll(now)?;
         self.count.left_packets += 1;
@@ -137,7 +155,7 @@ impl<P: Clone> Model<P> {
     }
 
     /// When to ask again.
-    pub(super) fn deadline(&self) -> Option<Duration> {
+    pub fn deadline(&self) -> Option<Duration> {
         match (self.flights.deadline(), self.bottleneck.deadline()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -145,7 +163,7 @@ impl<P: Clone> Model<P> {
     }
 
     /// Packets on their way.
-    pub(super) fn in_flight(&self) -> usize {
+    pub fn in_flight(&self) -> usize {
         self.flights.len()
     }
 
@@ -169,7 +187,8 @@ impl<P: Clone> Model<P> {
         }
         let len_bytes = u32::from(len_bytes);
         if let Some(policer) = &self.wire.policer {
-            if !self.bucket.conforms(policer, now, len_bytes) {
+            let rate_bps = policer.rate_mbps * 1e6;
+            if !self.bucket.conforms(rate_bps, policer.burst_bytes, now, len_bytes) {
                 return Fate::Policed;
             }
         }
@@ -212,7 +231,7 @@ fn bit_error_share(bit_error_rate: f64, len_bytes: u16) -> f64 {
 
 /// Which of `packets` packets this loss model loses on direction number `direction` with this seed: what a run through
 /// the sockets must reproduce to the packet.
-pub(super) fn pattern(loss: Loss, seed: u64, direction: u32, packets: usize) -> Vec<bool> {
+pub fn pattern(loss: Loss, seed: u64, direction: u32, packets: usize) -> Vec<bool> {
     let mut model = Model::new(direction, Wire { loss, ..Wire::default() });
     model.restart(Duration::ZERO, seed, Vec::new());
     let lost = |_| {

@@ -148,7 +148,7 @@ pub(super) fn percent_of(loss: &Loss) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::emulator::model::streams::Streams;
+    use crate::model::streams::Streams;
 
     const PACKETS: usize = 1_000_000;
 
