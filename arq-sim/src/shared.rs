@@ -131,6 +131,13 @@ impl Shared {
         self.members.len() - 1
     }
 
+    /// Whether a member's server has accepted it.
+    #[must_use]
+    pub fn is_accepted(&self, member: usize) -> bool {
+        let Member { server, conn, .. } = self.members[member];
+        conn.is_none() || !self.world.accepted(server).is_empty()
+    }
+
     /// Whether a member's application hands over nothing more, for as long as it pauses.
     ///
     /// # Panics

@@ -63,12 +63,23 @@ pub(crate) fn run(cell: &Cell, seed: u64, congestion: CongestionConfig) -> Outco
     run.join_all(congestion);
     let settled = cell.settled().saturating_sub(run.shared.world.now());
     run.advance(settled, None);
+    // A radio may be away at first.
+    while !run.ours.iter().chain(&run.rival).all(|&member| run.shared.is_accepted(member)) {
+        run.advance(SECOND, None);
+    }
     run.measure()
 }
 
 fn config(congestion: CongestionConfig) -> ConfigBuilder {
-    // No lane's credit is the limit on the longest of these paths.
-    ConfigBuilder { congestion, lane_window_bytes: 8 << 20, ..Config::builder() }
+    // No lane's credit is the limit on the longest of these paths, and no outage of a recording ends a connection.
+    let patience = 120 * SECOND;
+    ConfigBuilder {
+        congestion,
+        lane_window_bytes: 8 << 20,
+        idle_timeout: patience,
+        handshake_timeout: patience,
+        ..Config::builder()
+    }
 }
 
 fn bulk() -> Flow {
