@@ -19,7 +19,7 @@ TEST = re.compile(r"#\[(?:tokio::)?test[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*(?:async )?
 def crates() -> dict[str, Path]:
     """The folder of each crate of the workspace, by its name."""
     found = {}
-    for manifest in ROOT.glob("*/Cargo.toml"):
+    for manifest in [*ROOT.glob("*/Cargo.toml"), *ROOT.glob("bench/*/Cargo.toml")]:
         if name := re.search(r'^name = "([^"]+)"', manifest.read_text(), re.MULTILINE):
             found[name[1]] = manifest.parent
     return found

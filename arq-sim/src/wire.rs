@@ -196,7 +196,7 @@ pub struct Wire {
     /// Loss and duplication, at once.
     faults: Netem<Datagram>,
     last_arrival: Instant,
-    policer: Option<TokenBucket>,
+    policer: TokenBucket,
 }
 
 impl Wire {
@@ -215,7 +215,7 @@ impl Wire {
             .seed(rng.u64(..));
         Self {
             link: config.link.clone().map(Link::new),
-            policer: config.policer.map(TokenBucket::new),
+            policer: TokenBucket::default(),
             fades: config.fades.map(|fades| Fades::new(fades, seed)),
             config,
             start,
@@ -245,8 +245,7 @@ impl Wire {
             out.push(Passage { datagram, fate: Fate::Blackout });
             return;
         }
-        let len = datagram.bytes.len();
-        if self.policer.as_mut().is_some_and(|policer| !policer.conforms(offset, len)) {
+        if !self.conforms(offset, datagram.bytes.len()) {
             out.push(Passage { datagram, fate: Fate::Policed });
             return;
         }
@@ -271,6 +270,14 @@ impl Wire {
     fn mtu_at(&self, offset: Duration) -> Option<usize> {
         let changes = self.config.mtu_changes.iter().filter(|(from, _)| *from <= offset);
         changes.max_by_key(|(from, _)| *from).map(|(_, mtu)| *mtu).or(self.config.mtu)
+    }
+
+    /// Whether the policer lets so many bytes pass, if there is one.
+    fn conforms(&mut self, offset: Duration, bytes: usize) -> bool {
+        self.config.policer.is_none_or(|Policer { rate_bps, burst_bytes }| {
+            // A UDP payload is at most 64 KiB.
+            self.policer.conforms(rate_bps as f64, burst_bytes, offset, bytes as u32)
+        })
     }
 
     /// Datagrams that wait in the queue of the bottleneck.

@@ -21,7 +21,7 @@ mod support;
 #[path = "field/unreachable.rs"]
 mod unreachable;
 
-use arq_bench::lab::Lab;
+use netlab::Lab;
 use parking_lot::{Mutex, MutexGuard};
 
 use nodes::Kind;

@@ -7,7 +7,7 @@ mod support;
 use std::fs::{read_to_string, write};
 use std::process::{Command, Output};
 
-use arq_bench::results::ResultSet;
+use arq_report::results::ResultSet;
 use tempfile::tempdir;
 
 use support::{moment, network_or_skip};

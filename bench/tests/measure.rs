@@ -11,13 +11,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use arq_bench::emulator::Network;
 use arq_bench::measure::{measure, Job, MeasureError, Patience, Phase, Progress};
-use arq_bench::opponent::{Carrier, Opponent};
-use arq_bench::record::{FlowResult, Measurement};
-use arq_bench::scenario::flow::Flow;
-use arq_bench::scenario::wire::{self, Loss, Wire};
 use arq_bench::traffic::{Link, Load};
+use arq_report::opponent::{Carrier, Opponent};
+use arq_report::record::{FlowResult, Measurement};
+use arq_report::scenario::flow::Flow;
+use netlab::wire::{Conditions, Loss, Wire};
+use netlab::Network;
 use parking_lot::{Mutex, MutexGuard};
 
 use support::{network_or_skip, skipped};
@@ -64,10 +64,10 @@ fn periodic(payload_bytes: usize, rate_hz: f64, messages: u64) -> Flow {
     }))
 }
 
-fn lossy(percent: f64) -> wire::Network {
+fn lossy(percent: f64) -> Conditions {
     let loss = if percent > 0.0 { Loss::Random { percent } } else { Loss::None };
     let wire = Wire { loss, delay_ms: 0.2, ..Wire::default() };
-    wire::Network { forward: wire.clone(), backward: wire, events: Vec::new() }
+    Conditions { forward: wire.clone(), backward: wire, events: Vec::new() }
 }
 
 /// Measures with the patience of a test.
@@ -91,7 +91,7 @@ impl Bench {
         &mut self,
         opponent: &Opponent,
         flows: &[Flow],
-        network: &wire::Network,
+        network: &Conditions,
         on_progress: &dyn Fn(Progress),
     ) -> Result<Measurement, MeasureError> {
         self.port += 10;
@@ -281,7 +281,7 @@ fn kernel_settings_are_applied_and_put_back_on_the_wire_and_on_the_loopback() {
         skipped("kernel_settings_are_applied", "nsenter may not look into the host");
     }
     let before = inside(host, &sack);
-    for network in [lossy(0.0), wire::Network::default()] {
+    for network in [lossy(0.0), Conditions::default()] {
         let seen = RefCell::new(None);
         let look = |progress: Progress| {
             if progress.phase == Phase::Running && seen.borrow().is_none() {

@@ -9,8 +9,8 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::Command;
 
-use arq_bench::record::Outcome;
-use arq_bench::results::ResultSet;
+use arq_report::record::Outcome;
+use arq_report::results::ResultSet;
 use tempfile::{tempdir_in, TempDir};
 
 use support::{moment, network_or_skip};

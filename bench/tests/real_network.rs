@@ -10,7 +10,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use arq_bench::lab::Lab;
+use netlab::Lab;
 use parking_lot::{Mutex, MutexGuard};
 
 use nodes::Kind;

@@ -5,6 +5,7 @@
 //! and nothing here reads a clock or a socket. The simulator runs these models in virtual time; an emulator can run the
 //! same ones below real links.
 //!
+//! * [`Model`]: one direction of an emulated wire with all that [`wire::Wire`] asks for.
 //! * [`Link`]: a queue ([`Discipline`]: drop-tail, CoDel, FQ-CoDel) before a server ([`Rate`]: fixed, a token bucket, a
 //!   rate for each second, or the delivery opportunities of a recording), which may send several packets as one frame.
 //! * [`TokenBucket`]: a policer.
@@ -17,15 +18,18 @@
 mod delay;
 mod fades;
 mod link;
+mod model;
 mod oracle;
 mod policer;
 mod queue;
 mod rate;
 pub mod recording;
+pub mod wire;
 
 pub use delay::DelayTrace;
 pub use fades::{FadeConfig, Fades};
 pub use link::{Exit, Frame, Link, LinkConfig};
+pub use model::{expected_share, pattern, Departure, Fate, Model};
 pub use oracle::Path;
 pub use policer::{Policer, TokenBucket};
 pub use queue::{CoDel, Discipline, Limit, Packet};

@@ -13,28 +13,29 @@ pub struct Policer {
 }
 
 /// The tokens of a policer, which has all of them at first.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct TokenBucket {
-    policer: Policer,
-    tokens: f64,
-    counted_at: Duration,
+    /// Bytes at a time; `None` while it has never been used.
+    level: Option<(Duration, f64)>,
 }
 
 impl TokenBucket {
-    /// A full bucket.
-    pub fn new(policer: Policer) -> Self {
-        Self { policer, tokens: policer.burst_bytes.into(), counted_at: Duration::ZERO }
-    }
-
     /// Takes the tokens for a packet, or says that there are too few.
-    pub fn conforms(&mut self, now: Duration, bytes: usize) -> bool {
-        let earned = now.saturating_sub(self.counted_at).as_secs_f64();
-        let tokens = self.tokens + earned * self.policer.rate_bps as f64 / 8.0;
-        let tokens = tokens.min(self.policer.burst_bytes.into());
-        let left = tokens - bytes as f64;
+    pub fn conforms(
+        &mut self,
+        rate_bps: f64,
+        burst_bytes: u32,
+        now: Duration,
+        len_bytes: u32,
+    ) -> bool {
+        let burst = f64::from(burst_bytes);
+        let tokens = self.level.map_or(burst, |(then, left)| {
+            let gained = now.saturating_sub(then).as_secs_f64() * rate_bps / 8.0;
+            (left + gained).min(burst)
+        });
+        let left = tokens - f64::from(len_bytes);
         let conforms = left >= 0.0;
-        self.tokens = if conforms { left } else { tokens };
-        self.counted_at = now;
+        self.level = Some((now, if conforms { left } else { tokens }));
         conforms
     }
 }
@@ -45,11 +46,10 @@ mod tests {
 
     #[test]
     fn a_full_bucket_lets_a_burst_through_and_then_the_rate() {
-        let mut bucket = TokenBucket::new(Policer { rate_bps: 8_000_000, burst_bytes: 5_000 });
-        let at_once = (0..10).filter(|_| bucket.conforms(Duration::ZERO, 1_000)).count();
-        assert_eq!(at_once, 5);
-        let later = |n: u64| Duration::from_micros(n * 100);
-        let passed = (1..=10_000).filter(|&n| bucket.conforms(later(n), 1_000)).count();
+        let mut bucket = TokenBucket::default();
+        let mut passes = |at| bucket.conforms(8e6, 5_000, Duration::from_micros(at), 1_000);
+        assert_eq!((0..10).filter(|_| passes(0)).count(), 5);
+        let passed = (1..=10_000).filter(|n| passes(n * 100)).count();
         assert!((999..=1_000).contains(&passed), "one a millisecond in one second: {passed}");
     }
 }

@@ -11,18 +11,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use arq_report::oracle::{self, Passage};
+use arq_report::record::{Measurement, Outcome, Record};
+use arq_report::results::{Journal, ResultSet, ResultsError};
+use arq_report::scenario::{Scenario, Setting};
+use arq_report::summary;
+use netlab::wire::WireCount;
+use netlab::{EmulatorError, Fate, Network, PacketLog};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use super::emulator::{network, NetworkError};
 use super::progress::Display;
 use super::THIS_PROGRAM;
-use crate::emulator::{EmulatorError, Fate, Network, PacketLog};
+use crate::environment::environment;
 use crate::measure::{measure, Job, MeasureError, Patience};
-use crate::oracle::{self, Passage};
-use crate::record::{Measurement, Outcome, Record, WireCount};
-use crate::results::{self, Journal, ResultSet, ResultsError};
-use crate::scenario::{Scenario, Setting};
-use crate::summary;
 
 /// Where the links under test listen. The same in every run: each has a network of its own.
 const PORT: u16 = 20_000;
@@ -43,7 +46,9 @@ pub(super) struct Campaign {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CampaignError {
     #[error(transparent)]
-    Network(#[from] EmulatorError),
+    Network(#[from] NetworkError),
+    #[error(transparent)]
+    Emulator(#[from] EmulatorError),
     /// Not a link's fault, and so nobody's result.
     #[error(transparent)]
     Measure(#[from] MeasureError),
@@ -62,7 +67,7 @@ impl Campaign {
     /// Runs what is not finished yet; then all results are in the directory.
     pub(super) fn run(&self) -> Result<ResultSet, CampaignError> {
         let interrupted = Interrupt::install()?;
-        let environment = results::environment(zenoh_version(), &self.command, self.seed);
+        let environment = environment(zenoh_version(), &self.command, self.seed);
         let opened = Journal::open(&self.directory, &environment, &self.scenario.text)?;
         let (mut journal, warning) = opened;
         let runs = self.scenario.schedule(self.seed);
@@ -78,7 +83,7 @@ impl Campaign {
             display.begins(*repeat, setting);
             // Kernels remember: fragments of lost datagrams fill their queues for 30 s, paths keep their metrics.
             // A network of its own keeps each cell from the memory of the one before.
-            let network = Network::new(2).map_err(CampaignError::from);
+            let network = network(2).map_err(CampaignError::from);
             let outcome =
                 network.and_then(|mut network| self.outcome(&mut network, setting, seed, &display));
             // Ctrl-C ends the parts of a run as well, and its failure is none of the link's.

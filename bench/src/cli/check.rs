@@ -4,15 +4,17 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use arq_report::check::{self, Need, Outcome, NEEDS, REPEATS};
+use arq_report::many_links::SCENARIO as MANY_LINKS;
+use arq_report::record::Record;
+use arq_report::results::ResultSet;
+use arq_report::scenario::{self, Scenario};
+use arq_report::summary;
 use clap::Args;
 
 use super::{list, many_links, run, CliError};
-use crate::check::{self, Need, Outcome, NEEDS, REPEATS};
-use crate::many_links::{Plan, SCENARIO as MANY_LINKS};
-use crate::record::Record;
-use crate::results::{self, ResultSet};
-use crate::scenario::{self, Scenario};
-use crate::summary;
+use crate::environment::program;
+use crate::many_links::Plan;
 
 /// `arq-bench check`
 #[derive(Debug, Args)]
@@ -155,7 +157,7 @@ impl CheckArgs {
                 continue;
             }
             let found = ResultSet::read(&directory)?;
-            if found.environment.version != results::program() {
+            if found.environment.version != program() {
                 let (name, version) = (directory.display(), &found.environment.version);
                 eprintln!("note: {name} was measured by another program, {version}");
             }

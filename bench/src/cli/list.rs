@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
+use arq_report::opponent;
+use arq_report::scenario::{self, keys, Scenario};
 use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{ContentArrangement, Table};
-
-use crate::opponent;
-use crate::scenario::{self, keys, Scenario};
 
 /// `arq-bench list`
 #[derive(Debug, Args)]

@@ -3,13 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
+use arq_report::check::REPEATS;
+use arq_report::many_links::SCENARIO;
+use arq_report::record::{FlowResult, ManyLinks, Outcome, SideOfMany};
+use arq_report::results::ResultSet;
 use clap::Args;
 
 use super::{CliError, THIS_PROGRAM};
-use crate::check::REPEATS;
-use crate::many_links::{self, Plan, SCENARIO};
-use crate::record::{FlowResult, ManyLinks, Outcome, SideOfMany};
-use crate::results::ResultSet;
+use crate::many_links::{self, Plan};
 
 /// `arq-bench many-links`
 #[derive(Debug, Args)]

@@ -3,26 +3,28 @@
 
 mod campaign;
 mod check;
-mod defeats;
+mod compare;
+mod emulator;
 mod list;
 mod many_links;
 mod progress;
 mod report;
 mod run;
+mod selftest;
 
 use std::process::ExitCode;
 
+use arq_report::report::ReportError;
+use arq_report::results::ResultsError;
+use arq_report::scenario::ScenarioError;
 use clap::{Parser, Subcommand};
 
-use crate::compare::CompareArgs;
-use crate::emulator::selftest::SelfTestArgs;
+use crate::links::FlawedLink;
 use crate::many_links::Role;
-use crate::report::ReportError;
-use crate::results::ResultsError;
-use crate::scenario::ScenarioError;
 use crate::traffic::{self, Load};
 
 use campaign::CampaignError;
+use emulator::NetworkError;
 
 /// Compares zenoh's links, side by side, on networks that delay, lose and limit packets.
 #[derive(Parser)]
@@ -49,13 +51,13 @@ enum Command {
     /// Writes the report of results that are there.
     Report(report::ReportArgs),
     /// Which figures of two result sets differ, and how surely?
-    Compare(CompareArgs),
+    Compare(compare::CompareArgs),
     /// Judges the project's targets T1 to T12, W1 and W2; the exit status tells whether all are met.
     Check(check::CheckArgs),
     /// What do a thousand links cost one process, most of them idle?
     ManyLinks(many_links::ManyLinksArgs),
     /// How exactly does the emulated network do what it is asked?
-    Selftest(SelfTestArgs),
+    Selftest(selftest::SelfTestArgs),
     /// The publishing half of a measurement.
     #[command(hide = true)]
     Publish {
@@ -95,6 +97,18 @@ enum CliError {
     NothingMeasured,
     #[error("{0}")]
     Targets(String),
+    #[error(transparent)]
+    Link(#[from] FlawedLink),
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// What was printed says it.
+    #[error("not passed")]
+    NotPassed,
+}
+
+/// Of a command that prints its verdict itself.
+fn passed(passed: Result<bool, CliError>) -> Result<(), CliError> {
+    passed?.then_some(()).ok_or(CliError::NotPassed)
 }
 
 /// Does what the command line says.
@@ -105,14 +119,14 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::List(args) => list::run(&args),
         Command::Report(args) => report::run(&args),
-        Command::Compare(args) => return crate::compare::run(&args),
+        Command::Compare(args) => passed(compare::run(&args)),
         Command::Check(args) => check::run(&args),
         Command::ManyLinks(args) => many_links::run(&args),
         Command::ManyLinksSide { role } => {
             crate::many_links::serve(role);
             Ok(())
         }
-        Command::Selftest(args) => return crate::emulator::selftest::run(&args),
+        Command::Selftest(args) => passed(selftest::run(&args).map_err(CliError::from)),
         Command::Publish { load } => {
             traffic::publish(&load);
             Ok(())
@@ -124,6 +138,7 @@ pub fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
+        Err(CliError::NotPassed) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use arq_report::record::{Cell, Measurement, Outcome, Record};
+use arq_report::scenario::{Scenario, Setting};
+use arq_report::summary::least_messages;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::measure::{MeasureError, Phase, Progress};
-use crate::record::{Cell, Measurement, Outcome, Record};
-use crate::scenario::{Scenario, Setting};
-use crate::summary::least_messages;
 
 /// Two bars: all runs, and the one that is running. Without a terminal, a line for each run that has ended.
 pub(super) struct Display {

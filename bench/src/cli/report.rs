@@ -3,13 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
+use arq_report::many_links::SCENARIO as MANY_LINKS;
+use arq_report::report::{self, Input, ScenarioInfo};
+use arq_report::results::ResultSet;
+use arq_report::scenario::{self, Scenario};
 use clap::Args;
 
 use super::CliError;
-use crate::many_links::SCENARIO as MANY_LINKS;
-use crate::report::{self, Input, ScenarioInfo};
-use crate::results::ResultSet;
-use crate::scenario::{self, Scenario};
 
 /// `arq-bench report`
 #[derive(Debug, Args)]
@@ -87,9 +87,10 @@ impl Results {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::many_links::{record, Plan};
-    use crate::record::Outcome;
-    use crate::results::{environment, Journal};
+    use crate::environment::environment;
+    use crate::many_links::Plan;
+    use arq_report::record::Outcome;
+    use arq_report::results::Journal;
 
     #[test]
     fn many_links_are_left_out_of_a_report_over_all_of_a_check() {
@@ -101,7 +102,7 @@ mod tests {
             (directory, journal)
         };
         let (many, mut journal) = begin(MANY_LINKS, "arq-bench many-links --idle 1", "idle = 1\n");
-        journal.append(&record(&Plan::TARGET, 0, 0, Outcome::Measured(Box::default()))).unwrap();
+        journal.append(&Plan::TARGET.record(0, 0, Outcome::Measured(Box::default()))).unwrap();
         let shipped = scenario::find("quick").unwrap();
         let (quick, _) = begin("quick", "arq-bench run quick --seed 1", &shipped.text);
         let results = read_all(&[many, quick]).unwrap();

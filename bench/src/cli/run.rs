@@ -3,15 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
+use arq_report::results::ResultSet;
+use arq_report::scenario::{self, Scenario};
+use arq_report::summary;
 use clap::Args;
 
 use super::campaign::Campaign;
 use super::report::{self, Results};
-use super::{defeats, CliError};
-use crate::record::Outcome;
-use crate::results::ResultSet;
-use crate::scenario::{self, Scenario};
-use crate::summary;
+use super::CliError;
+use crate::links;
 
 /// Where results go when nothing else is said, below the current directory.
 const RESULTS: &str = "arq-bench-results";
@@ -70,7 +70,9 @@ fn scale(text: &str) -> Result<f64, String> {
 
 /// Runs the named scenario.
 pub(super) fn run(args: &RunArgs) -> Result<(), CliError> {
-    run_scenario(&scenario::find(&args.scenario)?, &args.scenario, &args.options)
+    let scenario = scenario::find(&args.scenario)?;
+    links::check_own(&scenario)?;
+    run_scenario(&scenario, &args.scenario, &args.options)
 }
 
 /// Runs the quick comparison.
@@ -86,7 +88,7 @@ fn run_scenario(scenario: &Scenario, named: &str, options: &Options) -> Result<(
     if results.records.is_empty() {
         return Err(CliError::NothingMeasured);
     }
-    let anything = is_anything_measured(&results);
+    let anything = results.is_anything_measured();
     show(&results);
     let report = report::write(&campaign.directory, &[Results::of(&campaign.scenario, results)])?;
     println!("results: {}\nreport:  {}", campaign.directory.display(), report.display());
@@ -185,8 +187,8 @@ fn announce(campaign: &Campaign) {
 fn show(results: &ResultSet) {
     let summaries = summary::of(&results.records);
     println!("{}", summary::table(&summaries));
-    if is_anything_measured(results) {
-        println!("{}\n", defeats::in_short(&summaries));
+    if results.is_anything_measured() {
+        println!("{}\n", summary::in_short(&summaries));
     }
     if let Some(stolen) = summary::stolen(&results.records) {
         println!("{stolen}\n");
@@ -194,14 +196,6 @@ fn show(results: &ResultSet) {
     // Only one scenario runs TCP with and without selective acknowledgement.
     let rows = summary::retransmissions::rows(&summaries);
     rows.iter().filter(|row| row.without_sack.is_some()).for_each(|row| println!("{row}"));
-}
-
-/// A void run says nothing about any link.
-fn is_anything_measured(results: &ResultSet) -> bool {
-    results.records.iter().any(|record| match &record.outcome {
-        Outcome::Measured(measurement) => !summary::is_void(measurement),
-        Outcome::Failed(_) => false,
-    })
 }
 
 /// The first folder of this scenario that does not exist yet.
@@ -218,7 +212,6 @@ fn seed_in(directory: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Environment, Record};
 
     #[test]
     fn folders_are_numbered_and_none_is_taken_twice() {
@@ -262,26 +255,6 @@ mod tests {
         assert_eq!(typed.scenario.text, check.scenario.text);
         let words = format!("{} --out {}", check.command, root.path().display());
         assert_eq!(typed.go_on, words);
-    }
-
-    #[test]
-    fn what_the_emulator_has_spoilt_is_not_measured() {
-        let mut record = summary::tests::run("arq", "0", 0, summary::tests::flat(1.0));
-        let is_measured = |record: &Record| {
-            is_anything_measured(&ResultSet {
-                environment: Environment::default(),
-                scenario_toml: String::new(),
-                records: vec![record.clone()],
-                warning: None,
-            })
-        };
-        assert!(is_measured(&record));
-        if let Outcome::Measured(measurement) = &mut record.outcome {
-            measurement.backward.emulator_overrun = 1;
-        }
-        assert!(!is_measured(&record));
-        record.outcome = Outcome::Failed("no session".to_owned());
-        assert!(!is_measured(&record));
     }
 
     #[test]

@@ -12,10 +12,9 @@
 
 mod ledger;
 
+use arq_report::record::{FlowResult, Percentiles};
+use arq_report::scenario::flow::{Flow, Pattern};
 use serde::{Deserialize, Serialize};
-
-use crate::record::{FlowResult, Percentiles};
-use crate::scenario::flow::{Flow, Pattern};
 
 pub use ledger::{Ledger, NotOurs, Thinned};
 
@@ -134,13 +133,6 @@ fn percentiles(messages: &[(f64, Option<f64>)]) -> Percentiles {
     }
 }
 
-/// The smallest value that `percent` of `total` do not exceed, those beyond `sorted` being greater than any.
-pub(crate) fn nearest_rank(sorted: &[f64], total: usize, percent: f64) -> Option<f64> {
-    // The product can exceed a whole number by a rounding error, which must not become a rank.
-    let rank = (total as f64 * percent / 100.0 - 1e-9).ceil().max(1.0) as usize;
-    sorted.get(rank - 1).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,14 +176,6 @@ mod tests {
         assert_eq!(mean_of_delivered, Some(50.5));
         let one = result(1, &[(0, 7)]).percentiles;
         assert_eq!((one.p50, one.p99, one.max), (Some(7.0), Some(7.0), Some(7.0)));
-    }
-
-    #[test]
-    fn a_rank_is_not_pushed_up_by_rounding() {
-        let thousand: Vec<_> = (1..=1000).map(f64::from).collect();
-        assert_eq!(nearest_rank(&thousand, 1000, 99.9), Some(999.0));
-        assert_eq!(nearest_rank(&thousand, 1000, 0.0), Some(1.0));
-        assert_eq!(nearest_rank(&[], 0, 50.0), None);
     }
 
     #[test]

@@ -4,12 +4,13 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use arq_report::record::{FlowResult, ManyLinks, Measurement, ProcessUse, SideOfMany};
+use arq_report::scenario::flow::{Flow, Pattern};
+
 use super::process::{ManyLinksError, Process};
 use super::words::{Count, Order, Role, Word};
 use super::Plan;
 use crate::delivery::{flow_result, Departures, Thinned};
-use crate::record::{FlowResult, ManyLinks, Measurement, ProcessUse, SideOfMany};
-use crate::scenario::flow::{Flow, Pattern};
 
 /// Messages of each busy link per second, and their length.
 const BUSY_RATE_HZ: f64 = 20.0;

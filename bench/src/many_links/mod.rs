@@ -10,7 +10,7 @@
 //! 3. For a minute nothing is sent: CPU, wake-ups and datagrams of that minute belong to the idle.
 //! 4. The busy links carry the same messages again: their latency beside the idle ones.
 //!
-//! The outcome is a [`Record`] like that of any scenario; [`crate::check`] takes it up as T10.
+//! The outcome is a [`Record`](arq_report::record::Record) like that of any scenario; [`arq_report::check`] takes it up as T10.
 
 mod conduct;
 mod process;
@@ -20,57 +20,23 @@ mod words;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::record::{Cell, Outcome, Record};
-use crate::results::{self, Journal, ResultSet, ResultsError};
-use crate::scenario::wire::Network;
+use arq_report::many_links::SCENARIO;
+use arq_report::record::Outcome;
+use arq_report::results::{Journal, ResultSet, ResultsError};
 
+use crate::environment::environment;
+
+pub use arq_report::many_links::Plan;
 pub use process::ManyLinksError;
 pub use side::serve;
 pub use words::Role;
 
-/// The name of the scenario in records, and of its folder.
-pub const SCENARIO: &str = "many-links";
-/// The axis of its cells that says how many links were idle.
-pub const IDLE_LINKS: &str = "idle_links";
-/// The link.
-const LINK: &str = "arq";
-
-/// How many links, and for how long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// Links that carry nothing while it counts.
-    pub idle: u64,
-    /// Links that carry messages.
-    pub busy: u64,
-    /// How long nothing is sent, seconds.
-    pub idle_s: u64,
-    /// How long the busy links send, twice, seconds.
-    pub busy_s: u64,
-}
-
-impl Plan {
-    /// What the target T10 names.
-    pub const TARGET: Self = Self { idle: 1_000, busy: 100, idle_s: 60, busy_s: 10 };
-
-    fn cell(&self) -> Cell {
-        let axis = |name: &str, value: u64| (name.to_owned(), value.to_string());
-        let setting = vec![axis(IDLE_LINKS, self.idle), axis("busy_links", self.busy)];
-        Cell { link: LINK.to_owned(), setting }
-    }
-
-    /// What to type to measure the same again.
-    fn command(&self, repeats: u32) -> String {
-        let Self { idle, busy, idle_s, busy_s } = self;
-        format!(
-            "arq-bench {SCENARIO} --idle {idle} --busy {busy} --idle-s {idle_s} --busy-s {busy_s} --repeats {repeats}"
-        )
-    }
-
-    /// Kept beside the results; two different plans do not mix in one folder.
-    pub(crate) fn toml(&self) -> String {
-        let Self { idle, busy, idle_s, busy_s } = self;
-        format!("idle = {idle}\nbusy = {busy}\nidle_s = {idle_s}\nbusy_s = {busy_s}\n")
-    }
+/// What to type to measure the same again.
+fn command(plan: &Plan, repeats: u32) -> String {
+    let Plan { idle, busy, idle_s, busy_s } = plan;
+    format!(
+        "arq-bench {SCENARIO} --idle {idle} --busy {busy} --idle-s {idle_s} --busy-s {busy_s} --repeats {repeats}"
+    )
 }
 
 /// Why it could not be measured or kept.
@@ -92,7 +58,7 @@ pub fn measure_into(
     program: &Path,
     say: &dyn Fn(&str),
 ) -> Result<ResultSet, Error> {
-    let environment = results::environment(zenoh::GIT_VERSION, &plan.command(repeats), 0);
+    let environment = environment(zenoh::GIT_VERSION, &command(plan, repeats), 0);
     let (mut journal, warning) = Journal::open(directory, &environment, &plan.toml())?;
     warning.iter().for_each(|warning| say(warning));
     for repeat in 0..repeats {
@@ -110,23 +76,10 @@ pub fn measure_into(
             }
             Err(error) => return Err(error.into()),
         };
-        journal.append(&record(plan, repeat, started_unix_s, outcome))?;
+        journal.append(&plan.record(repeat, started_unix_s, outcome))?;
     }
     journal.write_sheet()?;
     Ok(ResultSet::read(directory)?)
-}
-
-/// A record of a run. Nothing is random in it: the seed is always 0.
-pub(crate) fn record(plan: &Plan, repeat: u32, started_unix_s: u64, outcome: Outcome) -> Record {
-    Record {
-        scenario: SCENARIO.to_owned(),
-        cell: plan.cell(),
-        repeat,
-        seed: 0,
-        started_unix_s,
-        network: Network::default(),
-        outcome,
-    }
 }
 
 #[cfg(test)]
@@ -137,7 +90,7 @@ mod tests {
     fn the_command_repeats_the_whole_plan() {
         let plan = Plan { idle: 7, busy: 2, idle_s: 30, busy_s: 4 };
         assert_eq!(
-            plan.command(3),
+            command(&plan, 3),
             "arq-bench many-links --idle 7 --busy 2 --idle-s 30 --busy-s 4 --repeats 3"
         );
     }

@@ -5,9 +5,10 @@ use std::process::Command;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use arq_report::scenario::flow::Pattern;
+
 use super::process::{Event, Process};
 use super::{MeasureError, Phase, Progress, Who};
-use crate::scenario::flow::Pattern;
 use crate::traffic::{limit, nanos, now_ns, Heard, Load, Order, PlannedFlow, Spoken, Word};
 
 /// From the order to go to the first message: enough for both processes to read it.

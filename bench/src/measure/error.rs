@@ -6,8 +6,8 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use crate::emulator::EmulatorError;
-use crate::lab::LabError;
+use netlab::{EmulatorError, LabError};
+
 use crate::traffic::Load;
 
 /// One of the two processes.

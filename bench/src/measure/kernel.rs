@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::lab::{run, Host, LabError};
-use crate::opponent::Opponent;
+use arq_report::opponent::Opponent;
+use netlab::{Host, LabError};
 
 use super::MeasureError;
 
@@ -110,7 +110,7 @@ fn set_control(host: &Host, index: usize, control: &str) -> Result<(), MeasureEr
     let route = format!(
         "route replace local {address} dev lo table local scope host src {address} congctl {control}"
     );
-    run(host.command("ip").args(route.split(' ')), "")
+    host.run("ip", &route.split(' ').collect::<Vec<_>>())
         .map_err(|error| failed("congestion control", index, "set", &error))?;
     Ok(())
 }
@@ -130,7 +130,7 @@ fn unless_lacking(error: MeasureError, host: &Host, index: usize, control: &str)
 fn unless_absent(error: MeasureError, host: &Host, name: &str, link: &str) -> MeasureError {
     const ABSENT: &str = "absent";
     let look = "test -e \"$1\" || printf %s \"$2\"";
-    let looked = run(host.command("sh").args(["-c", look, "look", &path(name), ABSENT]), "");
+    let looked = host.run("sh", &["-c", look, "look", &path(name), ABSENT]);
     match looked {
         Ok(found) if found == ABSENT => {
             MeasureError::NoKernelParameter { parameter: name.to_owned(), link: link.to_owned() }
@@ -141,7 +141,7 @@ fn unless_absent(error: MeasureError, host: &Host, name: &str, link: &str) -> Me
 
 /// A kernel parameter of a host.
 fn read(host: &Host, index: usize, name: &str) -> Result<String, MeasureError> {
-    let printed = run(host.command("cat").arg(path(name)), "");
+    let printed = host.run("cat", &[&path(name)]);
     let value = printed.map_err(|error| failed(name, index, "read", &error))?;
     Ok(value.trim().to_owned())
 }

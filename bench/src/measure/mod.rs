@@ -22,12 +22,13 @@ mod stolen;
 use std::path::Path;
 use std::time::Duration;
 
+use arq_report::opponent::Opponent;
+use arq_report::record::{FlowResult, Measurement};
+use arq_report::scenario::flow::Flow;
+use netlab::wire::Conditions;
+use netlab::Network;
+
 use crate::delivery::flow_result;
-use crate::emulator;
-use crate::opponent::Opponent;
-use crate::record::{FlowResult, Measurement};
-use crate::scenario::flow::Flow;
-use crate::scenario::wire;
 use crate::traffic::{Heard, Load, Noted, Spoken};
 
 use conduct::{conduct, Commands};
@@ -47,7 +48,7 @@ pub struct Job<'a> {
     /// The load.
     pub flows: &'a [Flow],
     /// What the network does from the first message on.
-    pub network: &'a wire::Network,
+    pub network: &'a Conditions,
     /// Decides losses, delays and payloads.
     pub seed: u64,
     /// How long is waited for what.
@@ -111,7 +112,7 @@ pub enum Phase {
 
 /// Measures one cell.
 pub fn measure(
-    network: &mut emulator::Network,
+    network: &mut Network,
     job: &Job<'_>,
     on_progress: &dyn Fn(Progress),
 ) -> Result<Measurement, MeasureError> {
@@ -127,7 +128,7 @@ pub fn measure(
 }
 
 fn run(
-    network: &mut emulator::Network,
+    network: &mut Network,
     job: &Job<'_>,
     load: &Load,
     on_progress: &dyn Fn(Progress),

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! What are the two processes told, and is it something that can be measured?
 
-use crate::lab::Host;
-use crate::opponent::{Carrier, Opponent};
-use crate::scenario::flow::{CongestionControl, Flow, Pattern};
+use arq_report::opponent::{Carrier, Opponent};
+use arq_report::scenario::flow::{CongestionControl, Flow, Pattern};
+use netlab::Host;
+
 use crate::traffic::{Link, Load, PlannedFlow};
 
 use super::certificates::Certificates;

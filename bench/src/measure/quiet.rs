@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::emulator::{self, EmulatorError};
-use crate::scenario::wire::{Loss, Network, Wire};
+use netlab::wire::{Conditions, Loss, Wire};
+use netlab::{EmulatorError, Network};
 
 /// A delayed acknowledgement (40 ms) and a probe of the tail (two round trips) come within the round trips and this.
 const SILENCE: Duration = Duration::from_millis(150);
@@ -17,8 +17,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// Waits until the openings have faded away. What is on its way when the network gets its faults is lost, and a link
 /// would begin the measurement with a loss that no other had.
 pub(super) fn wait_for_silence(
-    network: &mut emulator::Network,
-    asked: &Network,
+    network: &mut Network,
+    asked: &Conditions,
 ) -> Result<(), EmulatorError> {
     // Jitter beyond four times its deviation is not to be expected in the few packets of an opening.
     let one_way_ms = |wire: &Wire| wire.delay_ms + 4.0 * wire.jitter_ms;
@@ -39,8 +39,8 @@ pub(super) fn wait_for_silence(
 
 /// The same network without anything that makes packets vanish, multiply or overtake each other, and without events.
 /// Delay, rate and queue stay.
-pub(super) fn faultless(network: &Network) -> Network {
-    Network {
+pub(super) fn faultless(network: &Conditions) -> Conditions {
+    Conditions {
         forward: faultless_wire(&network.forward),
         backward: faultless_wire(&network.backward),
         events: Vec::new(),
@@ -62,7 +62,7 @@ fn faultless_wire(wire: &Wire) -> Wire {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::wire::Policer;
+    use netlab::wire::Policer;
 
     #[test]
     fn what_is_slow_stays_slow_and_nothing_vanishes() {
@@ -77,7 +77,7 @@ mod tests {
             policer: Some(Policer { rate_mbps: 1.0, burst_bytes: 3000 }),
             ..Wire::default()
         };
-        let network = Network { forward: wire.clone(), backward: wire, events: Vec::new() };
+        let network = Conditions { forward: wire.clone(), backward: wire, events: Vec::new() };
         let slow = Wire {
             delay_ms: 300.0,
             jitter_ms: 5.0,

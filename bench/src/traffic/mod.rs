@@ -36,12 +36,12 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
+use arq_report::opponent::Carrier;
+use arq_report::record::{InFlight, ProcessUse};
+use arq_report::scenario::flow::Flow;
 use serde::{Deserialize, Serialize};
 
 use crate::delivery::{Departures, Ledger};
-use crate::opponent::Carrier;
-use crate::record::{InFlight, ProcessUse};
-use crate::scenario::flow::Flow;
 
 pub(crate) use clock::{be_punctual, nanos, now_ns, sleep_until};
 use payload::{Payloads, Stamp};

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arq_report::scenario::flow::Pattern;
+
 use super::clock::{be_punctual, now_ns, sleep_until};
 use super::patterns::{in_time, Outlet, ANSWER_PATIENCE};
 use super::payload::Stamp;
 use super::publisher::{CarrierError, FlowLog};
 use super::zenoh_link::ZenohOutlet;
 use super::Link;
-use crate::scenario::flow::Pattern;
 
 /// Opens sessions one after the other, each for one message that is due when the opening begins.
 pub(super) fn run(

@@ -4,11 +4,12 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use arq_report::scenario::flow::Pattern;
+
 use super::clock::{be_punctual, now_ns, sleep_until};
 use super::payload::Stamp;
 use super::publisher::{CarrierError, FlowLog};
 use crate::delivery::after;
-use crate::scenario::flow::Pattern;
 
 /// The answer to a ping that has not come by then is lost: the next ping leaves, so that one lost packet does not end
 /// a flow over a link that repairs nothing. If the answer comes after all it counts, as late as it is.

@@ -4,6 +4,8 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
+use arq_report::opponent::Carrier;
+use arq_report::scenario::flow::{Flow, Pattern};
 use parking_lot::Mutex;
 
 use super::clock::nanos;
@@ -15,8 +17,6 @@ use super::usage::Meter;
 use super::{arq, kcp, next_order, tcp, tell_in_background, zenoh_link, Witness};
 use super::{Load, Noted, Order, PlannedFlow, Spoken, Word};
 use crate::delivery::{Departures, Thinned};
-use crate::opponent::Carrier;
-use crate::scenario::flow::{Flow, Pattern};
 
 /// Why a link could not be opened or used, in the words of whoever carries the messages.
 pub(super) type CarrierError = Box<dyn std::error::Error + Send + Sync>;

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arq_report::record::InFlight;
 use parking_lot::Mutex;
 
 use super::clock::{nanos, now_ns, sleep_until};
 use super::usage::thread_cpu_s;
 use super::{arq, tcp, Load, Witness};
-use crate::record::InFlight;
 
 /// How often it looks.
 const PERIOD: Duration = Duration::from_millis(50);

@@ -4,6 +4,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+use arq_report::opponent::Carrier;
+use arq_report::scenario::flow::{Flow, Pattern};
 use parking_lot::Mutex;
 
 use super::payload::Payloads;
@@ -11,8 +13,6 @@ use super::publisher::CarrierError;
 use super::usage::Meter;
 use super::{kcp, next_order, tcp, tell_in_background, zenoh_link};
 use super::{Heard, Load, Noted, Order, Word};
-use crate::opponent::Carrier;
-use crate::scenario::flow::{Flow, Pattern};
 
 /// Notes arrivals, as told on standard input, tells them and ends.
 pub fn subscribe(load: &Load) {

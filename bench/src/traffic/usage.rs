@@ -3,10 +3,9 @@
 
 use std::time::Duration;
 
+use arq_report::record::ProcessUse;
 use nix::sys::resource::{getrusage, UsageWho};
 use nix::time::{clock_gettime, ClockId};
-
-use crate::record::ProcessUse;
 
 /// Counts from its beginning.
 pub(super) struct Meter {

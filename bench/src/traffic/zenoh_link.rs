@@ -5,6 +5,7 @@ use std::sync::mpsc::{channel, Receiver};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arq_report::scenario::flow::{self, Flow};
 use zenoh::pubsub::Publisher;
 use zenoh::qos::{CongestionControl, Priority, Reliability};
 use zenoh::sample::Sample;
@@ -15,7 +16,6 @@ use super::patterns::Outlet;
 use super::publisher::{CarrierError, FlowLog};
 use super::subscriber::Ear;
 use super::Link;
-use crate::scenario::flow::{self, Flow};
 
 /// Which side of the link a session is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,7 +194,7 @@ fn config(link: &Link, side: Side) -> Result<zenoh::Config, CarrierError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::opponent::Carrier;
+    use arq_report::opponent::Carrier;
 
     fn link(zenoh: &[(&str, &str)]) -> Link {
         let zenoh = zenoh.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));

@@ -4,10 +4,8 @@
 
 use std::time::Duration;
 
-use arq_bench::{
-    emulator::Network,
-    scenario::wire::{Network as Asked, Wire},
-};
+use netlab::wire::{Conditions, Wire};
+use netlab::Network;
 
 use crate::{
     alone,
@@ -16,8 +14,8 @@ use crate::{
     unreachable::{udp_port, LATER, LINKS},
 };
 
-fn both_ways(wire: Wire) -> Asked {
-    Asked { forward: wire.clone(), backward: wire, events: Vec::new() }
+fn both_ways(wire: Wire) -> Conditions {
+    Conditions { forward: wire.clone(), backward: wire, events: Vec::new() }
 }
 
 /// A listener on host 1 and an opener on host 0, and how long the latter took; none in 30 s is no session.

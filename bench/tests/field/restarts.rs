@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use arq_bench::lab::{Host, Lab};
+use netlab::{Host, Lab};
 
 use crate::{
     alone,

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use arq_bench::lab::Host;
+use netlab::Host;
 use zenoh::{
     qos::{CongestionControl, Priority},
     sample::{Sample, SampleKind},

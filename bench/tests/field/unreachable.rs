@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use arq_bench::lab::Host;
+use netlab::Host;
 
 use crate::{
     alone,

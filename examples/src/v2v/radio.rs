@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use arq_bench::scenario::wire::{Loss, Wire};
+use netlab::wire::{Loss, Wire};
 
 /// Vehicles that are nearer than this are worth knowing, metres: the far end of the preset `highway-edge`.
 pub const RANGE_M: f64 = 500.0;
@@ -124,7 +124,7 @@ fn loss_percent(distance_m: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use arq_bench::emulator::expected_share;
+    use netlab::expected_share;
 
     use super::*;
 

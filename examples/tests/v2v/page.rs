@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use arq_bench::emulator::Network;
+use netlab::Network;
 use serde_json::Value;
 
 use super::browser::Browser;

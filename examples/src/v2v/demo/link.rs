@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use arq_bench::opponent::{find, Opponent};
+use arq_report::opponent::{find, Opponent};
 use clap::ValueEnum;
 
 /// The link that `arq/` is shown beside.

@@ -8,12 +8,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arq_bench::emulator::{EmulatorError, Network};
-use arq_bench::lab::{Host, LabError};
 use arq_bench::measure::certificates::Certificates;
 use arq_bench::measure::MeasureError;
-use arq_bench::record::WireCount;
-use arq_bench::scenario::wire;
+use netlab::wire::{Conditions, WireCount};
+use netlab::{EmulatorError, Host, LabError, Network};
 use parking_lot::Mutex;
 
 use super::link::Contender;
@@ -90,7 +88,7 @@ impl Stage {
     pub fn set(contender: Contender, world: WorldArgs) -> Result<Self, StageError> {
         // At most 64 vehicles.
         let mut network = Network::new(world.vehicles as u8)?;
-        network.begin(&wire::Network::default(), world.seed)?;
+        network.begin(&Conditions::default(), world.seed)?;
         for index in 0..world.vehicles as usize {
             if let Some(control) = contender.tcp_congestion_control() {
                 network.host(index).set_tcp_congestion_control(control)?;

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! How does a network with delay, loss and limits lie beneath every link alike, without netem and without root?
+//!
+//! Each host is a network namespace as in [`crate::lab`]. Its cable ends in a namespace in the middle, where a packet
+//! socket of ours takes every frame and, when its time has come, hands it to the cable of the host that it is for
+//! (`ring`). What becomes of a packet is decided by a model without sockets or clocks (`model`); one thread of this
+//! process moves the frames (`worker`, `switch`). The sockets are made inside the namespaces and handed to this
+//! process, so no helper program runs, and a killed bench leaves nothing behind.
+//!
+//! Every frame is one packet of a wire: hosts cut offloaded packets before they send them. Only unicast IP passes;
+//! neighbours and addresses are fixed, so nothing else is needed, and the kernel's own multicast does not shift the
+//! count of packets to which the loss pattern belongs.
+//!
+//! [`Emulator::Netem`] lets the kernel's netem do the work instead (`netem`), to check one against the other.
+
+mod check;
+mod error;
+mod frame;
+mod log;
+mod netem;
+mod ring;
+pub mod selftest;
+mod switch;
+mod worker;
+
+use crate::lab::{Cabling, Host};
+use crate::wire::{Conditions, Wire, WireCount};
+
+use netem::Netem;
+use ring::Port;
+use switch::Switch;
+use worker::Worker;
+
+pub use error::EmulatorError;
+pub use impairments::expected_share;
+pub use impairments::Fate;
+pub use log::{PacketLog, PacketRecord};
+pub use worker::Scheduling;
+
+/// The most hosts of a network.
+const MOST_HOSTS: u8 = 64;
+/// Frames that the rings of all ports have room for together: 400 ms of a full gigabit between two hosts.
+const RING_FRAMES: usize = 1 << 15;
+
+/// Hosts in namespaces with the emulator between them. Dropping it ends every process inside and takes it all away.
+pub struct Network {
+    backend: Backend,
+    cabling: Cabling,
+    /// What was last asked for, to start its events anew.
+    asked: Conditions,
+    /// Each interface's own drops when the counts began.
+    drops_before: Vec<u64>,
+}
+
+/// What lies between the cables.
+enum Backend {
+    Own(Worker),
+    Netem(Netem),
+}
+
+/// What carries the packets from one host to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Emulator {
+    /// This crate's own.
+    #[default]
+    Own,
+    /// The kernel's netem, to check one against the other: two hosts, no seed, no events, no packet log.
+    Netem,
+}
+
+impl Network {
+    /// Builds a network of `hosts` hosts (2 to 64) with clean wires and starts it.
+    ///
+    /// # Errors
+    /// When the system refuses namespaces or packet sockets, or lacks a tool; the error says what to do.
+    pub fn new(hosts: u8) -> Result<Self, EmulatorError> {
+        Self::with(Emulator::Own, hosts)
+    }
+
+    /// The same over an emulator of your choice.
+    ///
+    /// # Errors
+    /// As [`Network::new`], and where the kernel has no netem.
+    pub fn with(emulator: Emulator, hosts: u8) -> Result<Self, EmulatorError> {
+        let cabling = Cabling::new(hosts, MOST_HOSTS)?;
+        cabling.hosts.iter().try_for_each(Host::disable_segmentation)?;
+        let backend = match emulator {
+            Emulator::Own => Backend::Own(start_own(&cabling)?),
+            Emulator::Netem => Backend::Netem(Netem::start(&cabling)?),
+        };
+        let mut network =
+            Self { backend, cabling, asked: Conditions::default(), drops_before: vec![] };
+        network.remember_drops();
+        Ok(network)
+    }
+
+    /// The host number `index`, from 0.
+    ///
+    /// # Panics
+    /// When the network has no such host.
+    pub fn host(&self, index: usize) -> &Host {
+        &self.cabling.hosts[index]
+    }
+
+    /// What the system has allowed the emulator's thread; `None` where netem does the work.
+    pub fn scheduling(&self) -> Option<Scheduling> {
+        match &self.backend {
+            Backend::Own(worker) => Some(worker.scheduling()),
+            Backend::Netem(_) => None,
+        }
+    }
+
+    /// Changes the wire from host `from` to host `to` from now on; what is on its way stays, counts go on.
+    pub fn set_wire(&mut self, from: usize, to: usize, wire: &Wire) -> Result<(), EmulatorError> {
+        check::wire(wire)?;
+        self.require(from, to)?;
+        match &self.backend {
+            Backend::Own(worker) => {
+                let wire = wire.clone();
+                worker.ask(move |switch| switch.set_wire(from, to, wire))
+            }
+            Backend::Netem(netem) => netem.set_wire(&self.cabling, to, wire),
+        }
+    }
+
+    /// Sets both directions between host 0 and every other host and starts everything anew: nothing is on its way, the
+    /// counts, the packet log and the clock of the events are at zero, and the random streams at the start of `seed`.
+    pub fn begin(&mut self, network: &Conditions, seed: u64) -> Result<(), EmulatorError> {
+        check::network(network)?;
+        self.asked = network.clone();
+        match &mut self.backend {
+            Backend::Own(worker) => {
+                let network = network.clone();
+                worker.ask(move |switch| switch.begin(&network, seed))?;
+            }
+            Backend::Netem(netem) => netem.begin(&self.cabling, network)?,
+        }
+        self.remember_drops();
+        Ok(())
+    }
+
+    /// Starts the counts, the packet log, the clock of the events and the random streams anew, and leaves the wires and
+    /// what is on its way as they are: for the moment of the first message, when a session is already open.
+    pub fn restart(&mut self, seed: u64) -> Result<(), EmulatorError> {
+        match &mut self.backend {
+            Backend::Own(worker) => {
+                let network = self.asked.clone();
+                worker.ask(move |switch| switch.restart(&network, seed))?;
+            }
+            Backend::Netem(netem) => netem.restart(&self.cabling)?,
+        }
+        self.remember_drops();
+        Ok(())
+    }
+
+    /// What has crossed from host `from` to host `to` since [`Network::begin`] or [`Network::restart`].
+    pub fn counts(&mut self, from: usize, to: usize) -> Result<WireCount, EmulatorError> {
+        self.require(from, to)?;
+        let mut count = match &self.backend {
+            Backend::Own(worker) => worker.ask(move |switch| switch.count(from, to))?,
+            Backend::Netem(netem) => netem.count(&self.cabling, to)?,
+        };
+        for host in [from, to] {
+            let drops = self.host(host).interface_drops();
+            count.emulator_overrun += drops.saturating_sub(self.drops_before[host]);
+        }
+        Ok(count)
+    }
+
+    /// Every packet since [`Network::begin`] or [`Network::restart`], or since this was last asked. The zero of its
+    /// times stays where it was.
+    pub fn packet_log(&mut self) -> Result<PacketLog, EmulatorError> {
+        match &self.backend {
+            Backend::Own(worker) => worker.ask(Switch::take_log),
+            Backend::Netem(_) => Err(EmulatorError::NotWithNetem("packet log")),
+        }
+    }
+
+    fn remember_drops(&mut self) {
+        self.drops_before = self.cabling.hosts.iter().map(Host::interface_drops).collect();
+    }
+
+    fn require(&self, from: usize, to: usize) -> Result<(), EmulatorError> {
+        let hosts = self.cabling.hosts.len();
+        if from == to || from >= hosts || to >= hosts {
+            return Err(EmulatorError::NoSuchWire { from, to, hosts });
+        }
+        Ok(())
+    }
+}
+
+fn start_own(cabling: &Cabling) -> Result<Worker, EmulatorError> {
+    let frames = RING_FRAMES / cabling.hosts.len();
+    let ports = (0..cabling.hosts.len())
+        .map(|index| Port::open(&cabling.middle, index, frames))
+        .collect::<Result<Vec<_>, _>>()?;
+    Worker::start(Switch::new(ports))
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! How do frames pass from port to port through the models?
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use impairments::Model;
+
+use super::frame::{Frame, Received};
+use super::log::{Entry, Journal, PacketLog};
+use super::ring::Port;
+use crate::wire::{Conditions, Wire, WireCount};
+
+/// Frames that are taken from a port before the others have their turn.
+const BATCH: usize = 64;
+/// Frames on their way at most on one wire: 100 Mb/s through 10 s, or 256 MB of memory.
+const MOST_IN_FLIGHT: usize = 1 << 17;
+/// A packet that leaves so long after its time is counted.
+const LATE: Duration = Duration::from_millis(1);
+
+/// The ports, a model for each ordered pair of them, and the journal.
+pub(super) struct Switch {
+    ports: Vec<Port>,
+    /// From host `i` to host `j` at `i * ports + j`.
+    models: Vec<Model<Travelling>>,
+    journal: Journal,
+    /// For each port: what its ring had no room for, what was no wire-sized packet, what could not be sent.
+    faults: Vec<PortFaults>,
+    /// Wires that refused a packet because too many were in flight.
+    flight_overruns: Vec<u64>,
+    /// Packets of each wire that left late.
+    late: Vec<u64>,
+    epoch: Instant,
+    departing: Vec<Vec<Travelling>>,
+}
+
+/// A frame on its way.
+#[derive(Clone)]
+struct Travelling {
+    frame: Frame,
+    entry: Entry,
+}
+
+/// What went wrong at a port, packets.
+#[derive(Clone, Copy, Default)]
+struct PortFaults {
+    received: u64,
+    sent: u64,
+}
+
+impl Switch {
+    pub(super) fn new(ports: Vec<Port>) -> Self {
+        let count = ports.len();
+        let model = |index| Model::new(index as u32, Wire::default());
+        let now = Duration::ZERO;
+        Self {
+            models: (0..count * count).map(model).collect(),
+            journal: Journal::new(now),
+            faults: vec![PortFaults::default(); count],
+            flight_overruns: vec![0; count * count],
+            late: vec![0; count * count],
+            departing: (0..count).map(|_| Vec::new()).collect(),
+            ports,
+            epoch: Instant::now(),
+        }
+    }
+
+    /// The time that the models know.
+    pub(super) fn now(&self) -> Duration {
+        self.epoch.elapsed()
+    }
+
+    pub(super) fn ports(&self) -> &[Port] {
+        &self.ports
+    }
+
+    /// Takes what has arrived, at most a batch from each port.
+    pub(super) fn receive(&mut self) {
+        let clock = Clock { monotonic: self.now(), real: since_1970() };
+        for from in 0..self.ports.len() {
+            for _ in 0..BATCH {
+                match self.ports[from].receive() {
+                    None => break,
+                    Some(Received::Other) => {}
+                    Some(Received::Oversized) => self.faults[from].received += 1,
+                    Some(Received::Packet { frame, arrived }) => {
+                        self.accept(from, frame, clock.monotonic_at(arrived));
+                    }
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self, from: usize, frame: Frame, now: Duration) {
+        let Some(to) = frame.destination().filter(|to| *to < self.ports.len() && *to != from)
+        else {
+            return;
+        };
+        let index = self.wire(from, to);
+        let model = &mut self.models[index];
+        if model.in_flight() >= MOST_IN_FLIGHT {
+            self.flight_overruns[index] += 1;
+            return;
+        }
+        let (len, entry) = (frame.ip_len(), self.journal.next());
+        let fate = model.push(now, len, Travelling { frame, entry });
+        // There are at most 64 hosts.
+        self.journal.enter(now, (from as u8, to as u8), len, fate);
+    }
+
+    /// Sends what is due.
+    pub(super) fn release(&mut self) {
+        let now = self.now();
+        let hosts = self.ports.len();
+        for (index, model) in self.models.iter_mut().enumerate() {
+            if model.deadline().is_some_and(|due| due <= now) {
+                while let Some(departure) = model.poll(now) {
+                    self.late[index] += u64::from(now > departure.due + LATE);
+                    self.departing[index % hosts].push(departure.packet);
+                }
+            }
+        }
+        for (to, departing) in self.departing.iter_mut().enumerate() {
+            if departing.is_empty() {
+                continue;
+            }
+            let now = self.epoch.elapsed();
+            departing.iter().for_each(|packet| self.journal.leave(packet.entry, now));
+            let frames: Vec<_> = departing.iter().map(|packet| &packet.frame).collect();
+            self.faults[to].sent += self.ports[to].send(&frames) as u64;
+            departing.clear();
+        }
+    }
+
+    /// When the next packet is due.
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        self.models.iter().filter_map(Model::deadline).min()
+    }
+
+    pub(super) fn set_wire(&mut self, from: usize, to: usize, wire: Wire) {
+        let index = self.wire(from, to);
+        self.models[index].set_wire(wire);
+    }
+
+    /// Sets the wires between host 0 and the others, and everything to its beginning, with nothing on the way.
+    pub(super) fn begin(&mut self, network: &Conditions, seed: u64) {
+        while self.ports.iter().any(Port::is_readable) {
+            self.receive();
+        }
+        self.models.iter_mut().for_each(Model::clear);
+        for other in 1..self.ports.len() {
+            self.set_wire(0, other, network.forward.clone());
+            self.set_wire(other, 0, network.backward.clone());
+        }
+        self.restart(network, seed);
+    }
+
+    /// Sets the events' clock, the counts, the journal and the random streams to their beginning.
+    pub(super) fn restart(&mut self, network: &Conditions, seed: u64) {
+        let (now, hosts) = (self.now(), self.ports.len());
+        for (index, model) in self.models.iter_mut().enumerate() {
+            let touches_first = index / hosts == 0 || index % hosts == 0;
+            let events = if touches_first { network.events.clone() } else { Vec::new() };
+            model.restart(now, seed, events);
+        }
+        self.collect_overruns();
+        self.faults.fill(PortFaults::default());
+        self.flight_overruns.fill(0);
+        self.late.fill(0);
+        self.journal.restart(now);
+    }
+
+    /// What has happened on a wire since the beginning.
+    pub(super) fn count(&mut self, from: usize, to: usize) -> WireCount {
+        self.collect_overruns();
+        let index = self.wire(from, to);
+        let mut count = self.models[index].count();
+        // Which wire a packet was for that never came in is not known: every wire that it may have been for is void.
+        count.emulator_overrun =
+            self.flight_overruns[index] + self.faults[from].received + self.faults[to].sent;
+        count.late = self.late[index];
+        count
+    }
+
+    /// What the journal holds, once.
+    pub(super) fn take_log(&mut self) -> PacketLog {
+        self.journal.take()
+    }
+
+    fn collect_overruns(&mut self) {
+        for (faults, port) in self.faults.iter_mut().zip(&self.ports) {
+            faults.received += port.overruns();
+        }
+    }
+
+    fn wire(&self, from: usize, to: usize) -> usize {
+        from * self.ports.len() + to
+    }
+}
+
+/// Both clocks at one moment: the kernel's time stamps are in the one that people read, the models' time is in the one
+/// that never jumps.
+struct Clock {
+    monotonic: Duration,
+    real: Duration,
+}
+
+impl Clock {
+    /// The monotonic time of something that has just happened.
+    fn monotonic_at(&self, real: Duration) -> Duration {
+        // Frames may arrive while we read: those are not older than the reading.
+        self.monotonic.saturating_sub(self.real.saturating_sub(real))
+    }
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_stamp_of_the_other_clock_keeps_its_age() {
+        let s = Duration::from_secs;
+        let clock = Clock { monotonic: s(100), real: s(1_000_000) };
+        assert_eq!(clock.monotonic_at(s(999_997)), s(97));
+        assert_eq!(clock.monotonic_at(s(1_000_001)), s(100), "not in the future");
+    }
+}
