@@ -40,17 +40,18 @@ fn kcp() -> Opponent {
 /// Every kind of link; the flag says whether it repairs losses.
 fn links() -> Vec<(Opponent, bool)> {
     let at = "{host}:{port}";
-    vec![
+    let ws = cfg!(feature = "ws").then(|| (link("ws", &format!("ws/{at}")), true));
+    let links = vec![
         (link("tcp", &format!("tcp/{at}")), true),
         (link("udp", &format!("udp/{at}")), false),
         (link("udp-rel", &format!("udp/{at}?rel=1")), true),
         (link("quic", &format!("quic/{at}")), true),
         (link("quic-unreliable", &format!("quic/{at}?rel=0")), false),
         (link("tls", &format!("tls/{at}")), true),
-        (link("ws", &format!("ws/{at}")), true),
         (link("arq", &format!("arq/{at}")), true),
         (kcp(), true),
-    ]
+    ];
+    links.into_iter().chain(ws).collect()
 }
 
 fn flow(keys: serde_json::Value) -> Flow {

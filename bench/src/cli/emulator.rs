@@ -26,10 +26,33 @@ fn hint(error: &EmulatorError) -> &'static str {
 
 /// A network of so many hosts, with the emulator that the user has chosen.
 pub(super) fn network(hosts: u8) -> Result<Network, NetworkError> {
-    let emulator = match std::env::var(CHOICE).as_deref() {
-        Err(_) | Ok("own") => Emulator::Own,
-        Ok("netem") => Emulator::Netem,
-        Ok(other) => return Err(NetworkError::NoSuchEmulator(other.to_owned())),
-    };
+    let emulator = named(std::env::var(CHOICE).ok().as_deref())?;
     Ok(Network::with(emulator, hosts)?)
+}
+
+fn named(name: Option<&str>) -> Result<Emulator, NetworkError> {
+    match name {
+        None | Some("own") => Ok(Emulator::Own),
+        Some("netem") => Ok(Emulator::Netem),
+        Some(other) => Err(NetworkError::NoSuchEmulator(other.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_no_emulator_is_refused_with_those_that_there_are() {
+        assert_eq!(named(None).ok(), Some(Emulator::Own));
+        assert_eq!(named(Some("netem")).ok(), Some(Emulator::Netem));
+        let error = named(Some("ns3")).unwrap_err().to_string();
+        assert!(error.contains("ARQ_BENCH_EMULATOR=`ns3`") && error.contains("netem"), "{error}");
+    }
+
+    #[test]
+    fn what_netem_lacks_tells_how_to_do_without_it() {
+        let error = NetworkError::from(EmulatorError::NotWithNetem("MTU")).to_string();
+        assert!(error.contains("no MTU") && error.contains("Unset ARQ_BENCH_EMULATOR"), "{error}");
+    }
 }

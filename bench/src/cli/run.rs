@@ -70,9 +70,7 @@ fn scale(text: &str) -> Result<f64, String> {
 
 /// Runs the named scenario.
 pub(super) fn run(args: &RunArgs) -> Result<(), CliError> {
-    let scenario = scenario::find(&args.scenario)?;
-    links::check_own(&scenario)?;
-    run_scenario(&scenario, &args.scenario, &args.options)
+    run_scenario(&scenario::find(&args.scenario)?, &args.scenario, &args.options)
 }
 
 /// Runs the quick comparison.
@@ -83,6 +81,7 @@ pub(super) fn quick(args: &QuickArgs) -> Result<(), CliError> {
 
 fn run_scenario(scenario: &Scenario, named: &str, options: &Options) -> Result<(), CliError> {
     let campaign = options.campaign(scenario, named)?;
+    links::check(&campaign.scenario)?;
     announce(&campaign);
     let results = campaign.run()?;
     if results.records.is_empty() {

@@ -12,7 +12,7 @@
 
 mod ledger;
 
-use arq_report::record::{FlowResult, Percentiles};
+use arq_report::record::{nearest_rank, FlowResult, Percentiles};
 use arq_report::scenario::flow::{Flow, Pattern};
 use serde::{Deserialize, Serialize};
 

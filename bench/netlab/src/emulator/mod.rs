@@ -111,6 +111,9 @@ impl Network {
     }
 
     /// Changes the wire from host `from` to host `to` from now on; what is on its way stays, counts go on.
+    ///
+    /// # Errors
+    /// When no wire can have these figures, or there is none between these hosts.
     pub fn set_wire(&mut self, from: usize, to: usize, wire: &Wire) -> Result<(), EmulatorError> {
         check::wire(wire)?;
         self.require(from, to)?;
@@ -125,6 +128,9 @@ impl Network {
 
     /// Sets both directions between host 0 and every other host and starts everything anew: nothing is on its way, the
     /// counts, the packet log and the clock of the events are at zero, and the random streams at the start of `seed`.
+    ///
+    /// # Errors
+    /// When no network can have these figures.
     pub fn begin(&mut self, network: &Conditions, seed: u64) -> Result<(), EmulatorError> {
         check::network(network)?;
         self.asked = network.clone();
@@ -141,6 +147,9 @@ impl Network {
 
     /// Starts the counts, the packet log, the clock of the events and the random streams anew, and leaves the wires and
     /// what is on its way as they are: for the moment of the first message, when a session is already open.
+    ///
+    /// # Errors
+    /// When the emulator has ended.
     pub fn restart(&mut self, seed: u64) -> Result<(), EmulatorError> {
         match &mut self.backend {
             Backend::Own(worker) => {
@@ -154,6 +163,9 @@ impl Network {
     }
 
     /// What has crossed from host `from` to host `to` since [`Network::begin`] or [`Network::restart`].
+    ///
+    /// # Errors
+    /// When there is no wire between these hosts.
     pub fn counts(&mut self, from: usize, to: usize) -> Result<WireCount, EmulatorError> {
         self.require(from, to)?;
         let mut count = match &self.backend {
@@ -169,6 +181,9 @@ impl Network {
 
     /// Every packet since [`Network::begin`] or [`Network::restart`], or since this was last asked. The zero of its
     /// times stays where it was.
+    ///
+    /// # Errors
+    /// With [`Emulator::Netem`], which keeps none.
     pub fn packet_log(&mut self) -> Result<PacketLog, EmulatorError> {
         match &self.backend {
             Backend::Own(worker) => worker.ask(Switch::take_log),

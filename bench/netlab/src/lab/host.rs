@@ -50,7 +50,11 @@ impl Host {
         self.namespace.pid()
     }
 
-    /// Drops each packet that enters this host with this probability, from now on; resets the counts.
+    /// Drops each packet that enters this host with this probability (0 to 1), from now on; resets the counts. For a
+    /// [`Lab`](super::Lab): a network's emulator has a loss of its own.
+    ///
+    /// # Errors
+    /// When it is no probability, or the firewall refuses.
     pub fn set_loss(&self, probability: f64) -> Result<(), LabError> {
         if !(0.0..=1.0).contains(&probability) {
             return Err(LabError::Probability(probability));
@@ -66,6 +70,9 @@ impl Host {
     }
 
     /// What the loss rules have seen, IPv4 and IPv6 together.
+    ///
+    /// # Errors
+    /// When the firewall cannot be read.
     pub fn packet_count(&self) -> Result<PacketCount, LabError> {
         let mut count = PacketCount::default();
         for save in ["iptables-save", "ip6tables-save"] {
@@ -76,6 +83,9 @@ impl Host {
     }
 
     /// A UDP socket of this host, bound to this address and port, usable from any process.
+    ///
+    /// # Errors
+    /// When it cannot be made or bound.
     pub fn udp_socket(&self, address: SocketAddr) -> Result<UdpSocket, LabError> {
         let socket = self.socket(address, libc::SOCK_DGRAM)?;
         bind(&socket, address)?;
@@ -83,6 +93,9 @@ impl Host {
     }
 
     /// A TCP socket of this host that listens at this address and port, usable from any process.
+    ///
+    /// # Errors
+    /// When it cannot be made or bound.
     pub fn tcp_listener(&self, address: SocketAddr) -> Result<TcpListener, LabError> {
         let socket = self.socket(address, libc::SOCK_STREAM)?;
         bind(&socket, address)?;
@@ -91,6 +104,9 @@ impl Host {
     }
 
     /// A TCP connection from this host, usable from any process.
+    ///
+    /// # Errors
+    /// When it cannot be made, or nobody listens there.
     pub fn tcp_connect(&self, address: SocketAddr) -> Result<TcpStream, LabError> {
         let socket = self.socket(address, libc::SOCK_STREAM)?;
         connect(socket.as_raw_fd(), &SockaddrStorage::from(address))
@@ -136,6 +152,9 @@ impl Host {
     }
 
     /// Sets a kernel parameter of this host, for example `net.ipv4.tcp_sack`.
+    ///
+    /// # Errors
+    /// When the kernel has none of this name for a namespace, or refuses the value.
     pub fn sysctl(&self, name: &str, value: &str) -> Result<(), LabError> {
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
         self.run("sh", &["-c", "printf %s \"$2\" > \"$1\"", "sysctl", &path, value]).map(drop)
@@ -144,6 +163,9 @@ impl Host {
     /// Chooses the congestion control of the host's TCP connections (`cubic`, `bbr`, `reno`).
     ///
     /// By route, because the sysctl of a namespace refuses what the machine's administrator has not allowed.
+    ///
+    /// # Errors
+    /// When the kernel does not have it; the error names its module.
     pub fn set_tcp_congestion_control(&self, name: &str) -> Result<(), LabError> {
         let (v4, v6) = (self.ipv4(), self.ipv6());
         let batch = format!(

@@ -48,6 +48,9 @@ pub struct PacketCount {
 
 impl Lab {
     /// Builds a lab of `hosts` hosts (2 to 200) without loss.
+    ///
+    /// # Errors
+    /// When the system refuses namespaces or lacks a tool; the error says what to do.
     pub fn new(hosts: u8) -> Result<Self, LabError> {
         let lab = Self { cabling: Cabling::new(hosts, 200)? };
         lab.switch()?;
@@ -62,17 +65,26 @@ impl Lab {
         &self.cabling.hosts[index]
     }
 
-    /// Drops each packet that enters any host with this probability, from now on; resets the counts.
+    /// Drops each packet that enters any host with this probability (0 to 1), from now on; resets the counts.
+    ///
+    /// # Errors
+    /// When it is no probability, or the firewall refuses.
     pub fn set_loss(&self, probability: f64) -> Result<(), LabError> {
         self.cabling.hosts.iter().try_for_each(|host| host.set_loss(probability))
     }
 
     /// Pulls the cable of a host out of the switch: the host loses its carrier and nothing passes.
+    ///
+    /// # Errors
+    /// When there is no such host.
     pub fn unplug(&self, index: usize) -> Result<(), LabError> {
         self.switch_batch(&format!("link set dev port{index} down\n"))
     }
 
     /// Puts the cable back.
+    ///
+    /// # Errors
+    /// When there is no such host.
     pub fn plug(&self, index: usize) -> Result<(), LabError> {
         self.switch_batch(&format!("link set dev port{index} up\n"))
     }

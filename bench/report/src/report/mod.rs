@@ -3,7 +3,8 @@
 //!
 //! [`write()`] makes one HTML file that needs nothing else (no network, no script, no font) and, beside it, each figure
 //! as SVG and PNG. What a report holds is decided by the records alone: `grid` sorts them, `figures` picks what can be
-//! drawn of them, `words` says what they mean and begins with where we lose.
+//! drawn of them. It begins with a picture and four sentences (`opening`); `words` says what the figures mean, first where
+//! we lose.
 //!
 //! SVG is written by hand, through maud, because a report wants marks that tell a number when pointed at, dashes,
 //! fractions of a pixel and a strip for what was lost.
@@ -23,6 +24,7 @@ mod figures;
 mod goals;
 mod grid;
 mod metric;
+mod opening;
 mod page;
 mod plot;
 mod published;
@@ -41,6 +43,7 @@ mod tests;
 
 pub use extent::Extent;
 use grid::Grid;
+use opening::Opening;
 use page::Chapter;
 
 /// One set of results.
@@ -151,7 +154,7 @@ pub fn write(directory: &Path, inputs: &[Input<'_>]) -> Result<PathBuf, ReportEr
     let figures = directory.join("figures");
     fs::create_dir_all(&figures)
         .map_err(|source| ReportError::Write { path: figures.clone(), source })?;
-    for figure in chapters.iter().flat_map(|chapter| &chapter.figures) {
+    for figure in chapters.iter().flat_map(Chapter::pictures) {
         let svg = figure.alone();
         let png = raster::png(&svg)
             .map_err(|reason| ReportError::Draw { id: figure.id.clone(), reason })?;
@@ -167,7 +170,10 @@ pub fn write(directory: &Path, inputs: &[Input<'_>]) -> Result<PathBuf, ReportEr
 fn chapter<'a>(input: &Input<'a>, name: String) -> Chapter<'a> {
     let grid = Grid::of(input);
     let figures = figures::figures(&grid, &name, input.environment.seed);
-    Chapter { name, grid, figures, environment: input.environment }
+    let mut opening = Opening::of(&grid);
+    let seed = input.environment.seed;
+    opening.picture.iter_mut().for_each(|figure| figures::sign(figure, &grid, &name, seed));
+    Chapter { name, grid, opening, figures, environment: input.environment }
 }
 
 /// The name of a chapter, numbered where one before has it.

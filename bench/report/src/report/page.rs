@@ -4,6 +4,7 @@
 use maud::{html, Markup, PreEscaped, DOCTYPE};
 
 use super::grid::Grid;
+use super::opening::Opening;
 use super::plot::figure::Figure;
 use super::units::{digits, Unit};
 use super::{goals, published, sharing, tables, words};
@@ -16,10 +17,19 @@ pub(crate) struct Chapter<'a> {
     pub(crate) name: String,
     /// What was measured.
     pub(crate) grid: Grid<'a>,
+    /// What a reader would repeat of it.
+    pub(crate) opening: Opening,
     /// How it looks.
     pub(crate) figures: Vec<Figure>,
     /// On what.
     pub(crate) environment: &'a Environment,
+}
+
+impl Chapter<'_> {
+    /// All that is drawn.
+    pub(crate) fn pictures(&self) -> impl Iterator<Item = &Figure> {
+        self.opening.picture.iter().chain(&self.figures)
+    }
 }
 
 /// The whole document.
@@ -43,10 +53,10 @@ pub(crate) fn page(chapters: &[Chapter<'_>]) -> String {
                     p.lead { "A report of arq-bench: zenoh's links side by side, on an emulated network that treats all alike." }
                 }
                 main {
-                    (contents(chapters))
                     (summary(chapters))
+                    (contents(chapters))
                     (how_to_read())
-                    @for chapter in chapters { (self::chapter(chapter, chapters.len() > 1)) }
+                    @for (i, chapter) in chapters.iter().enumerate() { (self::chapter(chapter, chapters.len() > 1, i > 0)) }
                     (limits(chapters))
                     (machines(chapters))
                 }
@@ -79,13 +89,18 @@ fn anchor(chapter: &Chapter<'_>) -> String {
     format!("scenario-{}", chapter.name)
 }
 
+/// A picture, four sentences, where ours loses; of several scenarios the first one's, and a line for each.
 fn summary(chapters: &[Chapter<'_>]) -> Markup {
     html! {
         section id="summary" {
             h2 { "In plain words" }
             @match chapters {
-                [one] => { (words::verdict(&one.grid)) }
-                _ => {
+                [] => {}
+                [one] => { (one.opening.markup()) (words::verdict(&one.grid)) }
+                [first, ..] => {
+                    h3 { (first.grid.info.title) }
+                    (first.opening.markup())
+                    h3 { "All scenarios" }
                     p { "Our link against the best of the others, scenario by scenario; the words of each scenario stand at its head." }
                     ul { @for chapter in chapters {
                         li { a href={ "#" (anchor(chapter)) } { (chapter.grid.info.title) } ": " (words::in_one_line(&chapter.grid)) "." }
@@ -112,14 +127,15 @@ fn how_to_read() -> Markup {
     }
 }
 
-/// The words of a single scenario stand in the summary already.
-fn chapter(chapter: &Chapter<'_>, with_words: bool) -> Markup {
-    let Chapter { grid, figures, environment, .. } = chapter;
+/// The words of a single scenario stand in the summary already, and the opening of the first.
+fn chapter(chapter: &Chapter<'_>, with_words: bool, with_opening: bool) -> Markup {
+    let Chapter { grid, opening, figures, environment, .. } = chapter;
     let info = grid.info;
     html! {
         section.scenario id=(anchor(chapter)) {
             h2 { (info.title) }
             @if !info.question.is_empty() { p.lead { (info.question) } }
+            @if with_opening { (opening.markup()) }
             dl {
                 dt { "Scenario" } dd { code { (info.name) } }
                 @if !info.source.is_empty() { dt { "After" } dd { (info.source) } }

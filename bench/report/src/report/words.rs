@@ -12,8 +12,8 @@ use super::units::{digits, Unit};
 use super::verdict::{comparisons, our_link, Comparison, Standing};
 use crate::summary;
 
-/// Sentences for each figure at most; the rest are counted, and all are in the table.
-const MOST_SENTENCES: usize = 4;
+/// Rows for each figure in which ours loses; the rest are counted, and all are in the table of the scenario.
+const MOST_ROWS: usize = 4;
 
 /// The verdict over one scenario.
 pub(crate) fn verdict(grid: &Grid<'_>) -> Markup {
@@ -51,7 +51,7 @@ fn won_and_lost(grid: &Grid<'_>) -> Markup {
         }
         h4 { "Where " (name) " loses" }
         @if worse.is_empty() && failures.is_empty() { p { "In none of the figures measured here." } }
-        @else { ul { @for failure in &failures { li { (failure) } } (losses(grid, &worse)) } }
+        @else { (losses(grid, &failures, &worse, &all)) }
         @if !level.is_empty() { h4 { "Where it is level" } p { (counted(&level)) "." } }
         h4 { "Where it wins" }
         @if better.is_empty() { p { "In none of the figures measured here." } }
@@ -106,43 +106,89 @@ fn failed_runs(grid: &Grid<'_>) -> String {
     format!("; failed runs: {}", words.join(", "))
 }
 
-fn our_failures(grid: &Grid<'_>, us: usize) -> Vec<String> {
+/// Setting, how many runs of ours failed there, and why the first did.
+fn our_failures<'g>(grid: &'g Grid<'_>, us: usize) -> Vec<(String, usize, &'g str)> {
     let failed = grid.all_runs().filter(|(_, link, runs)| *link == us && !runs.failed.is_empty());
-    let sentence = |(setting, _, runs): (usize, usize, &super::grid::Runs<'_>)| {
+    let row = |(setting, _, runs): (usize, usize, &'g super::grid::Runs<'_>)| {
         let (_, why) = runs.failed[0];
-        format!(
-            "{}{} of its runs failed: {why}",
-            prefix(&grid.describe(setting)),
-            runs.failed.len()
-        )
+        (grid.describe(setting), runs.failed.len(), why)
     };
-    failed.map(sentence).collect()
+    failed.map(row).collect()
 }
 
-/// For each figure in how many cells it is worse, and the worst of them.
-fn losses(grid: &Grid<'_>, comparisons: &[&Comparison]) -> Markup {
+/// For each figure in how many settings it is worse, and the worst of them; runs that failed before all.
+fn losses(
+    grid: &Grid<'_>,
+    failures: &[(String, usize, &str)],
+    worse: &[&Comparison],
+    all: &[Comparison],
+) -> Markup {
+    let us = our_link(grid).map_or("ours", |us| grid.links[us].name.as_str());
     html! {
-        @for (metric, of_metric) in by_metric(comparisons) {
-            li {
-                (metric.title()) ": worse in " (of_metric.len()) (times(&of_metric))
-                ul {
-                    @for comparison in of_metric.iter().take(MOST_SENTENCES) { li { (sentence(grid, comparison)) } }
-                    @if of_metric.len() > MOST_SENTENCES { li { "and " (of_metric.len() - MOST_SENTENCES) " more, less far apart" } }
-                }
-            }
-        }
+        div.scroll tabindex="0" role="region" aria-label={ "Where " (us) " loses" } { table.losses {
+            thead { tr {
+                th scope="col" { "figure" } th scope="col" { "worse in" } th scope="col" { "setting" }
+                th scope="col" { (us) } th scope="col" { "other" } th scope="col" { "its figure" } th scope="col" { "apart" }
+            } }
+            @if !failures.is_empty() { tbody { @for (setting, runs, why) in failures {
+                tr { th scope="row" { "could not run" } td { (runs) " runs" } td.text { (setting) } td.text colspan="4" { (why) } }
+            } } }
+            @for (metric, of_metric) in by_metric(worse) { tbody { (losses_in(grid, metric, &of_metric, all)) } }
+        } }
     }
+}
+
+/// The rows of one figure, the widest distance first.
+fn losses_in(grid: &Grid<'_>, metric: Metric, worse: &[&Comparison], all: &[Comparison]) -> Markup {
+    let compared = all.iter().filter(|comparison| comparison.metric == metric).count();
+    let more = worse.len().saturating_sub(MOST_ROWS);
+    let rows = worse.len().min(MOST_ROWS) + usize::from(more > 0);
+    let unit = metric.counts();
+    html! {
+        @for (i, one) in worse.iter().take(MOST_ROWS).enumerate() { tr {
+            @if i == 0 {
+                th scope="rowgroup" rowspan=(rows) { (metric.title()) }
+                td rowspan=(rows) { (worse.len()) " of " (compared) }
+            }
+            td.text { (place(grid, one)) }
+            td { (unit.write_spread(&one.ours)) }
+            td.text { (one.rival) }
+            td { (unit.write_spread(&one.theirs)) }
+            td { (apart(one)) }
+        } }
+        @if more > 0 { tr { td.text colspan="5" { "and " (more) " more, less far apart" } } }
+    }
+}
+
+/// How many times, and what is to be said for ours all the same.
+fn apart(comparison: &Comparison) -> String {
+    let times = match comparison.ratio() {
+        ratio if ratio.is_finite() => format!("{} times", digits(ratio)),
+        _ => "beyond any factor".to_owned(),
+    };
+    match comparison.rival_delivers_less {
+        Some((they, we)) => {
+            let share = |value| Unit::Percent.write(value);
+            format!("{times}; it delivers {}, ours {}", share(they), share(we))
+        }
+        None => times,
+    }
+}
+
+/// The flow, where there are several and it has the figure, and the setting.
+fn place(grid: &Grid<'_>, comparison: &Comparison) -> String {
+    let of_flow = grid.flows.len() > 1 && !COSTS.contains(&comparison.metric);
+    let flow = if of_flow { comparison.flow.as_str() } else { "" };
+    let setting = grid.describe(comparison.setting);
+    let parts: Vec<&str> =
+        [flow, setting.as_str()].into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(", ")
 }
 
 /// "10 KB, 0 % lost: p99 is 1.9 ms over arq, 1.2 ms over tcp-bbr (1.6 times)."
 fn sentence(grid: &Grid<'_>, comparison: &Comparison) -> String {
     let Comparison { metric, ours, rival, theirs, .. } = comparison;
     let unit = metric.counts();
-    let flow =
-        if grid.flows.len() > 1 && !COSTS.contains(metric) { comparison.flow.as_str() } else { "" };
-    let setting = grid.describe(comparison.setting);
-    let place: Vec<&str> =
-        [flow, setting.as_str()].into_iter().filter(|part| !part.is_empty()).collect();
     let times = match comparison.ratio() {
         ratio if ratio.is_finite() => format!(" ({} times)", digits(ratio)),
         _ => String::new(),
@@ -156,7 +202,10 @@ fn sentence(grid: &Grid<'_>, comparison: &Comparison) -> String {
         }
         None => String::new(),
     };
-    format!("{}{ours} over {us}, {theirs} over {rival}{times}{less}", prefix(&place.join(", ")))
+    format!(
+        "{}{ours} over {us}, {theirs} over {rival}{times}{less}",
+        prefix(&place(grid, comparison))
+    )
 }
 
 fn prefix(place: &str) -> String {

@@ -122,7 +122,7 @@ pub fn of(records: &[Record]) -> Vec<Summary> {
 }
 
 /// Whether the emulator could not keep up, so that the run says nothing about the link.
-pub(crate) fn is_void(measurement: &Measurement) -> bool {
+pub fn is_void(measurement: &Measurement) -> bool {
     measurement.forward.emulator_overrun + measurement.backward.emulator_overrun > 0
 }
 

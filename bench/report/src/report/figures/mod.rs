@@ -10,6 +10,7 @@ mod timeline;
 
 use super::axis::Axis;
 use super::grid::{Grid, Link};
+use super::metric::Metric;
 use super::plot::figure::{Entry, Figure};
 use super::plot::Line;
 
@@ -26,16 +27,28 @@ pub(crate) fn figures(grid: &Grid<'_>, chapter: &str, seed: u64) -> Vec<Figure> 
     figures.extend(timeline::figures(grid));
     figures.extend(fairness::figures(grid));
     figures.extend(in_flight::figures(grid));
-    for figure in &mut figures {
-        figure.id = format!("{chapter}-{}", super::file_name(&figure.id));
-        figure.origin = format!(
-            "Scenario {}; seed {seed}; {}; made by: {}",
-            grid.info.name,
-            grid.repeats(),
-            grid.info.command
-        );
-    }
+    figures.iter_mut().for_each(|figure| sign(figure, grid, chapter, seed));
     figures
+}
+
+/// Says whose figure it is.
+pub(crate) fn sign(figure: &mut Figure, grid: &Grid<'_>, chapter: &str, seed: u64) {
+    figure.id = format!("{chapter}-{}", super::file_name(&figure.id));
+    figure.origin = format!(
+        "Scenario {}; seed {seed}; {}; made by: {}",
+        grid.info.name,
+        grid.repeats(),
+        grid.info.command
+    );
+}
+
+/// One panel of one figure: how it changes along the main axis where the other axes are as in this setting, or in this
+/// setting alone where nothing runs along an axis.
+pub(crate) fn one(grid: &Grid<'_>, metric: Metric, flow: &str, setting: usize) -> Option<Figure> {
+    match main_axis(grid) {
+        Some(axis) => sweep::one(grid, axis, metric, flow, setting),
+        None => rows::one(grid, metric, flow, setting),
+    }
 }
 
 /// The axis that figures run along: loss if it varies, else the first number with the most values.
@@ -78,6 +91,12 @@ pub(crate) fn legend<'l>(links: impl IntoIterator<Item = &'l Link>, line: Line) 
     let entry =
         |link: &Link| Entry { name: link.name.clone(), style: link.style, line, marked: true };
     links.into_iter().map(entry).collect()
+}
+
+/// As a title begins.
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// What a panel shows: the setting, and the flow where there is more than one.

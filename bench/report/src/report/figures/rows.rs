@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! How do links compare where nothing runs along an axis: one row for each link?
 
-use super::{evenly, panel_title, MOST_PANELS};
+use super::{capitalised, evenly, panel_title, MOST_PANELS};
 use crate::report::grid::Grid;
 use crate::report::metric::{Metric, Told as _};
 use crate::report::plot::figure::{bound, Entry, Figure};
@@ -27,11 +27,27 @@ pub(super) fn figures(grid: &Grid<'_>) -> Vec<Figure> {
     latency.into_iter().chain(others).collect()
 }
 
+/// A row for each link in one setting.
+pub(super) fn one(grid: &Grid<'_>, metric: Metric, flow: &str, setting: usize) -> Option<Figure> {
+    let title = capitalised(metric.title());
+    of_cells(grid, "opening", &title, &[metric], &[(setting, flow)])
+}
+
 fn figure(grid: &Grid<'_>, id: &str, title: &str, metrics: &[Metric]) -> Option<Figure> {
     let mut cells: Vec<(usize, &str)> = Vec::new();
     for flow in grid.flows_of(metrics[0]) {
         cells.extend((0..grid.settings.len()).map(|setting| (setting, flow)));
     }
+    of_cells(grid, id, title, metrics, &cells)
+}
+
+fn of_cells(
+    grid: &Grid<'_>,
+    id: &str,
+    title: &str,
+    metrics: &[Metric],
+    cells: &[(usize, &str)],
+) -> Option<Figure> {
     let all = cells.len();
     let cells: Vec<_> = evenly(all, MOST_PANELS).into_iter().map(|i| cells[i]).collect();
     let mut values: Vec<f64> =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! How does each figure change along an axis: latency against loss, payload against latency, goodput against loss?
 
-use super::{evenly, legend, main_axis, panel_title, MOST_PANELS};
+use super::{capitalised, evenly, legend, main_axis, panel_title, MOST_PANELS};
 use crate::report::axis::Axis;
 use crate::report::grid::{Grid, Link};
 use crate::report::metric::{Metric, Told as _};
@@ -11,10 +11,10 @@ use crate::report::plot::{Axis as PlotAxis, Line, Marks, Panel, Point, Series};
 use crate::report::units::Unit;
 
 /// A figure to be drawn along an axis.
-struct Plan {
+struct Plan<'p> {
     id: &'static str,
     title: &'static str,
-    metrics: &'static [Metric],
+    metrics: &'p [Metric],
     scale: Fit,
     bound: Option<&'static str>,
 }
@@ -32,7 +32,7 @@ enum Fit {
     Either,
 }
 
-const PLANS: [Plan; 9] = [
+const PLANS: [Plan<'static>; 9] = [
     Plan {
         id: "latency",
         title: "Latency",
@@ -110,7 +110,35 @@ pub(super) fn figures(grid: &Grid<'_>) -> Vec<Figure> {
     figures
 }
 
-fn figure(grid: &Grid<'_>, axis: &Axis, plan: &Plan) -> Option<Figure> {
+/// One figure of one flow along an axis, where the other axes are as in this setting.
+pub(super) fn one(
+    grid: &Grid<'_>,
+    axis: &Axis,
+    metric: Metric,
+    flow: &str,
+    setting: usize,
+) -> Option<Figure> {
+    let known = PLANS.iter().find(|plan| plan.metrics.contains(&metric))?;
+    let plan = Plan { title: metric.title(), metrics: &[metric], ..*known };
+    let group = groups(grid, axis).into_iter().find(|(_, settings)| settings.contains(&setting))?;
+    let drawn = draw(grid, axis, &plan, metric, flow, &group)?;
+    let y = y_axis(&plan, &drawn.values());
+    let mut entries = legend(&grid.links, Line::Solid);
+    let is_bounded = drawn.series.iter().any(|series| series.line == Line::Dotted);
+    entries.extend(plan.bound.filter(|_| is_bounded).map(bound));
+    Some(Figure {
+        id: "opening".to_owned(),
+        title: capitalised(&format!("{} against {}", plan.title, axis.title())),
+        caption: caption(&plan, std::slice::from_ref(&drawn)),
+        origin: String::new(),
+        alt: alt(grid, &plan, &axis.title()),
+        legend: entries,
+        panels: vec![drawn.panel(grid, axis, &y)],
+        paired: false,
+    })
+}
+
+fn figure(grid: &Grid<'_>, axis: &Axis, plan: &Plan<'_>) -> Option<Figure> {
     let mut cells = cells(grid, axis, plan);
     let all: usize = cells.iter().map(Vec::len).sum();
     let chosen = evenly(cells.len(), MOST_PANELS / plan.metrics.len());
@@ -144,7 +172,7 @@ fn figure(grid: &Grid<'_>, axis: &Axis, plan: &Plan) -> Option<Figure> {
 }
 
 /// For each flow and group of settings its panels, one for each of the plan's figures.
-fn cells(grid: &Grid<'_>, axis: &Axis, plan: &Plan) -> Vec<Vec<Drawn>> {
+fn cells(grid: &Grid<'_>, axis: &Axis, plan: &Plan<'_>) -> Vec<Vec<Drawn>> {
     let mut cells = Vec::new();
     for flow in grid.flows_of(plan.metrics[0]) {
         for group in groups(grid, axis) {
@@ -186,13 +214,15 @@ struct Drawn {
 fn draw(
     grid: &Grid<'_>,
     axis: &Axis,
-    plan: &Plan,
+    plan: &Plan<'_>,
     metric: Metric,
     flow: &str,
     (words, settings): &(String, Vec<usize>),
 ) -> Option<Drawn> {
     let x = |setting: usize| axis.number(&grid.settings[setting]);
-    let line = if metric == Metric::P99 { Line::Dashed } else { Line::Solid };
+    // Beside the median.
+    let is_tail = metric == Metric::P99 && plan.metrics.len() > 1;
+    let line = if is_tail { Line::Dashed } else { Line::Solid };
     let mut series = Vec::new();
     if let Some(name) = plan.bound {
         let points =
@@ -255,7 +285,7 @@ impl Drawn {
     }
 
     /// A panel in which every message came, or nothing was sent again, is a sentence and not a picture.
-    fn says_nothing(&self, plan: &Plan) -> bool {
+    fn says_nothing(&self, plan: &Plan<'_>) -> bool {
         let values = self.values();
         match plan.id {
             "delivered" => values.iter().all(|value| *value == 100.0),
@@ -313,7 +343,7 @@ fn x_axis(axis: &Axis) -> PlotAxis {
     PlotAxis { label: axis.label(), scale, ticks, lost: None }
 }
 
-fn y_axis(plan: &Plan, values: &[f64]) -> PlotAxis {
+fn y_axis(plan: &Plan<'_>, values: &[f64]) -> PlotAxis {
     let metric = plan.metrics[0];
     let all = || values.iter().copied();
     let finite = || all().filter(|value| value.is_finite() && *value > 0.0);
@@ -339,7 +369,7 @@ fn y_axis(plan: &Plan, values: &[f64]) -> PlotAxis {
     PlotAxis { label, scale, ticks: scale.ticks(metric.counts()), lost }
 }
 
-fn caption(plan: &Plan, drawn: &[Drawn]) -> String {
+fn caption(plan: &Plan<'_>, drawn: &[Drawn]) -> String {
     let lines = match drawn.iter().any(|drawn| drawn.subtitle == Metric::P99.name()) {
         true => " Solid: p50; dashed: p99.",
         false => "",
@@ -361,7 +391,7 @@ fn caption(plan: &Plan, drawn: &[Drawn]) -> String {
     format!("{what}{lines} Marks: median of the repeats; whiskers: least to greatest. Links stand side by side at each value.")
 }
 
-fn alt(grid: &Grid<'_>, plan: &Plan, against: &str) -> String {
+fn alt(grid: &Grid<'_>, plan: &Plan<'_>, against: &str) -> String {
     let links: Vec<_> = grid.links.iter().map(|link| link.name.as_str()).collect();
     format!(
         "{} against {against} for {}. The figures are in the table of this scenario.",
