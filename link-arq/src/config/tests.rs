@@ -173,7 +173,8 @@ fn metrics_are_served_on_this_host_alone_unless_told() {
 #[test]
 fn errors_of_the_protocol_name_keys() {
     let zero = Duration::ZERO;
-    let mistakes: [(&str, fn(&mut ConfigBuilder)); 9] = [
+    type Mistake = fn(&mut ConfigBuilder);
+    let mistakes: [(&str, Mistake); 9] = [
         ("mtu", |config| config.mtu = Some(0)),
         ("chunk", |config| config.chunk_bytes = Some(0)),
         ("max_rate", |config| config.max_rate_bps = Some(0)),
@@ -192,7 +193,8 @@ fn errors_of_the_protocol_name_keys() {
         let text = link.check().unwrap_err().to_string();
         assert!(text.starts_with(&format!("`{key}`=0 is outside")), "{key}: {text}");
     }
-    let durations: [(&str, fn(&mut ConfigBuilder) -> &mut Duration); 4] = [
+    type Field = fn(&mut ConfigBuilder) -> &mut Duration;
+    let durations: [(&str, Field); 4] = [
         ("queue_age_ms", |config| &mut config.queue_age),
         ("keep_alive_ms", |config| &mut config.keep_alive),
         ("idle_timeout_ms", |config| &mut config.idle_timeout),

@@ -152,7 +152,8 @@ fn network(grid: &Grid<'_>) -> String {
     let bursts = |wire: &Wire| matches!(wire.loss, Loss::Gilbert { .. } | Loss::State { .. });
     let in_bursts = if wires().any(bursts) { " in bursts" } else { "" };
     words.push(format!("lost {lost} % of the packets{in_bursts}"));
-    let limit = |wire: &Wire| wire.rate_mbps.or(wire.policer.map(|policer| policer.rate_mbps));
+    let limit =
+        |wire: &Wire| wire.rate_mbps.or_else(|| wire.policer.map(|policer| policer.rate_mbps));
     let rates: Vec<f64> = wires().filter_map(limit).collect();
     if !rates.is_empty() {
         words.push(format!("carried at most {} Mb/s", range(rates.into_iter(), short)));
