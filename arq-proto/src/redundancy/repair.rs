@@ -13,6 +13,12 @@
 //! expected nor as missing while later acknowledgements will tell; only of the last symbol a time-out tells
 //! (ARQ-REP-1). Parity covers what is lost later: such a loss is not repaired again (ARQ-REP-5). One or two lost
 //! chunks are repaired by copies of them, which need no decoding (ARQ-REP-3).
+//!
+//! Parity is reckoned on a Gilbert [`Channel`](super::Channel), a repair on independent losses of its `upper` share.
+//! Calculated for 10 % lost and taken for 12 %, that chain would send 5 symbols instead of 3 where one is missing, and 21
+//! instead of 14 where nine are. In runs of 20 that leaves 8 % of the messages incomplete instead of 9 and 11 %: a burst
+//! takes what leaves together. In runs of 3 it leaves 2.0 instead of 4.4 %, and 0.6 instead of 6.4 %. Whether that is
+//! worth its bytes is open: no simulation has compared the two.
 
 use super::Redundancy;
 use crate::{
