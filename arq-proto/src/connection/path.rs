@@ -22,12 +22,8 @@ use crate::{
     path_mtu::PathMtu,
     recovery::{left_out::LeftOut, Recovery},
     stats::Stats,
-    units::PacketNumber,
     wire::frame::Frame,
 };
-
-/// Acknowledgements that a full window asks for in a round trip.
-const ACK_REQUESTS_PER_ROUND_TRIP: u32 = 8;
 
 /// What is known of the way to the peer.
 #[derive(Debug)]
@@ -38,8 +34,6 @@ pub(super) struct Path {
     pub(super) is_local: bool,
     pub(super) recovery: Recovery,
     pub(super) acks: AckManager,
-    /// The packet that last asked for an acknowledgement at once, and when it left.
-    ack_requested: Option<(PacketNumber, Instant)>,
     /// The longest datagram that the path carries.
     pub(super) mtu: PathMtu,
     /// The size of chunks that pays, below that.
@@ -80,7 +74,6 @@ impl Path {
             is_local: false,
             recovery: Recovery::new(config, mtu.size(), left_out, now),
             acks: AckManager::new(config.max_ack_delay, now),
-            ack_requested: None,
             mtu,
             chunk_tuner: ChunkTuner::default(),
             batches: Batches::default(),
@@ -95,20 +88,6 @@ impl Path {
             suspicion: None,
             packet_bytes: path_packet_bytes(tag_bytes),
         }
-    }
-
-    /// A packet asks for an acknowledgement at once.
-    pub(super) fn request_ack(&mut self, now: Instant, number: PacketNumber) {
-        self.ack_requested = Some((number, now));
-    }
-
-    /// Whether the last request is answered, or an eighth of a round trip old. With a full window every packet is the
-    /// last one for now: without this a bulk sender would have each of them acknowledged.
-    pub(super) fn may_request_ack(&self, now: Instant) -> bool {
-        let interval = self.recovery.rtt().smoothed() / ACK_REQUESTS_PER_ROUND_TRIP;
-        self.ack_requested.is_none_or(|(number, at)| {
-            self.recovery.largest_acked() >= Some(number) || now >= at + interval
-        })
     }
 
     /// Where the peer may be, if a packet may be sent there.

@@ -546,12 +546,11 @@ impl Connection {
             contents,
             stride: Stride::default(),
         });
-        let is_full = !self.path.recovery.window_allows(self.path.mtu.size_in_use().into());
         // The end of a flight: nobody else would make the peer answer soon.
-        let is_last = app_limited || (is_full && self.path.may_request_ack(now));
+        let is_last =
+            app_limited || !self.path.recovery.window_allows(self.path.mtu.size_in_use().into());
         if in_flight && (is_probe || is_last) {
             DataHeader::set_ack_now(&mut out[start..]);
-            self.path.request_ack(now, number);
             // What waits for the window leaves as soon as something is heard. Flights of repairs alone have no
             // timer: each would start the next, and put the probe off for ever.
             if app_limited && std::mem::take(&mut self.outgoing.first_round_open) {
