@@ -14,7 +14,7 @@ use crate::{path_loss::PathLoss, range_set::RangeSet, units::PacketNumber, wire:
 const MAX_RANGES: usize = 1_024;
 /// Packets of a round trip per acknowledgement, and its bounds.
 const ACKS_PER_ROUND_TRIP: u64 = 16;
-const MIN_PACKETS_PER_ACK: u64 = 8;
+const MIN_PACKETS_PER_ACK: u64 = 4;
 const MAX_PACKETS_PER_ACK: u64 = 32;
 /// A packet is missed once one so far behind it has arrived, as the sender sees it (RFC 9002 §6.1.1).
 const REORDERING_THRESHOLD: u64 = 3;
