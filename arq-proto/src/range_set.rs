@@ -35,14 +35,6 @@ impl RangeSet {
         self.ranges.get(at).is_some_and(|&(start, _)| start <= n)
     }
 
-    /// The least number from `n` on that is not in the set.
-    #[must_use]
-    pub fn first_missing(&self, n: u64) -> u64 {
-        let at = self.ranges.partition_point(|&(_, end)| end < n);
-        let range = self.ranges.get(at).filter(|&&(start, _)| start <= n);
-        range.map_or(n, |&(_, end)| end.saturating_add(1))
-    }
-
     /// Forgets the lowest ranges until at most `most` are left: the newest information is the one
     /// that the peer still needs. Tells the number below which everything is forgotten, if any is.
     pub fn trim(&mut self, most: usize) -> Option<u64> {
@@ -133,7 +125,6 @@ mod tests {
             prop_assert_eq!(numbers(&set), model.clone());
             for n in 0..220 {
                 prop_assert_eq!(set.contains(n), model.contains(&n));
-                prop_assert_eq!(Some(set.first_missing(n)), (n..).find(|n| !model.contains(n)));
             }
             // Ranges are maximal: no two of them touch.
             let ranges: Vec<_> = set.iter_descending().collect();
