@@ -2,9 +2,9 @@
 
 //! Who is answered, and who gets a place, where there is not enough for all?
 //!
-//! A source gets no more than a multiple of what it leaves to others, as packets get the memory of a switch (Choudhury and
-//! Hahne, "Dynamic queue length thresholds", 1998). So one that takes all it can get leaves room for all others,
-//! and nobody needs to know how many there are. Who commands one address commands its network: sources are prefixes.
+//! A source gets no more than a multiple of what it leaves to others: switches share their memory among ports by the same
+//! rule (Choudhury and Hahne, "Dynamic queue length thresholds", 1998). A source that takes all it can get still leaves
+//! room, however many others there are. A source is a prefix, since whoever has one address mostly has its network.
 
 use std::{
     collections::BTreeMap,
@@ -15,13 +15,13 @@ use std::{
 
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-/// Answers are counted for so long. A client's HELLOs fall into all parts of it (ARQ-HS-1).
+/// The time over which answers are counted. A client repeats its HELLO in every part of it (ARQ-HS-1).
 const WINDOW: Duration = Duration::from_millis(250);
-/// Sources that are told apart, by a hash that nobody can foresee.
+/// Counters of a window. A keyed hash gives each source one, so that nobody can choose to share a victim's.
 const SLOTS: usize = 256;
-/// Places that a source may hold for each that is free.
+/// Places that a source may hold for each free one.
 const HELD_FOR_EACH_FREE: usize = 3;
-/// As many may a source hold in any case while there are free ones.
+/// Places that a source may hold in any case while one is free.
 const FEW: usize = 16;
 
 /// The network that an address belongs to: an IPv4 /24, or an IPv6 /48, which is what sites are given (RFC 6177).
@@ -44,10 +44,10 @@ impl Prefix {
     }
 }
 
-/// Limits answers to those who have shown nothing yet.
+/// Limits the answers to sources that have proved nothing yet.
 #[derive(Debug)]
 pub(crate) struct Answers {
-    /// In a window.
+    /// Answers in a window, at most.
     most: u16,
     left: u16,
     since: Instant,

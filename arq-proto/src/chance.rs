@@ -21,8 +21,8 @@ pub(crate) fn standard_error(share: f64, packets: f64) -> f64 {
     variance(share, packets).sqrt()
 }
 
-/// How many losses in a row chance explains no more, where a share `loss` is lost: as many happen with a chance of `doubt` at
-/// most. Within `bounds`.
+/// The least number of losses in a row that chance does not explain, within `bounds`: with a share `loss` lost, so many
+/// happen with a probability of at most `doubt`.
 pub(crate) fn losses_beyond_chance(loss: f64, doubt: f64, bounds: RangeInclusive<u32>) -> u32 {
     let count = (doubt.ln() / loss.clamp(1e-9, 0.999).ln()).ceil();
     // The clamp bounds the cast.

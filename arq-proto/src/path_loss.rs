@@ -2,9 +2,8 @@
 
 //! What does a path lose, and how bunched?
 //!
-//! One observer for each direction. That of the sender is told of each packet whose fate is final, in the order of
-//! sending: an acknowledgement that tells of many packets at once changes nothing. All who conclude something from what
-//! is lost are views of this one feed:
+//! There is one observer for each direction. The sender's learns of each packet whose fate is final, in the order of
+//! sending, so it does not matter how many packets one acknowledgement covers. Its feed has these views:
 //!
 //! | view | sees of each packet | and |
 //! |---|---|---|

@@ -2,9 +2,9 @@
 
 //! The ledger of packets sent: a ring indexed by packet number, O(1) for every operation.
 //!
-//! Each acknowledgement names all of the window that has arrived. What is open, the packets of which one would be news,
-//! is found without a look at the others: from each that is not open a stride leads towards the next one that is, and
-//! whoever walks it makes it longer (a union-find with path compression).
+//! Each acknowledgement names all of the window that has arrived. A packet is *open* while its acknowledgement would be
+//! news. Open packets are found without a look at the others: from each that is not open a stride leads towards the next
+//! open one, and each walk makes the strides longer (a union-find with path compression).
 
 use std::{
     collections::VecDeque,
@@ -76,7 +76,7 @@ pub(crate) struct SentPacket {
     pub(crate) stride: Stride,
 }
 
-/// If a packet is not open, none of so many from it on is.
+/// How many packets in a row, from this one on, are known not to be open, if it is not.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stride(u16);
 

@@ -55,7 +55,7 @@ pub struct Stats {
     pub packets_spuriously_lost: u64,
     /// Chunks sent again.
     pub chunks_retransmitted: u64,
-    /// Small messages that rode along in a later packet, ahead of any loss.
+    /// Small messages that were sent again in a later packet, ahead of any loss (bundling).
     pub chunks_bundled: u64,
     /// Chunks and repair symbols received that brought nothing new.
     pub chunks_duplicate: u64,

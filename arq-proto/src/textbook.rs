@@ -2,9 +2,9 @@
 
 //! What is special to go-back-N and stop-and-wait?
 //!
-//! Selective repeat needs nothing of this file. The two are here because a comparison with the textbook schemes over
-//! the same wire is a part of what this project is to show. Stop-and-wait is a window of one packet. Go-back-N is a
-//! receiver that keeps nothing out of order, and so has no use for repair symbols.
+//! Selective repeat needs nothing of this file. The two exist for the comparison of ARQ schemes over one wire (the bench's
+//! scenario `arq-schemes`). Stop-and-wait is a window of one packet. Go-back-N is a receiver that keeps nothing out of
+//! order, and so has no use for repair symbols.
 
 use crate::{
     config::{Config, ConfigBuilder},

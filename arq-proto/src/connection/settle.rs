@@ -36,10 +36,10 @@ impl Connection {
                 Content::Close => {}
             }
         }
-        if !(damaged.is_empty() && outcome.doubtful.is_empty()) {
+        if !(damaged.is_empty() && outcome.suspect.is_empty()) {
             let redundancy = self.redundancy();
             self.outgoing.repair(damaged, redundancy.target(outcome.by_time_out));
-            let suspect = outcome.doubtful.drain(..);
+            let suspect = outcome.suspect.drain(..);
             self.outgoing.on_acks_lost(suspect, redundancy.target_of_suspects());
         }
         if self.close_reason.is_none() {

@@ -2,10 +2,10 @@
 
 //! Something says that the peer is gone: is it?
 //!
-//! A RESET, a REFUSE, a newcomer at the peer's address, and a report of its closed port all say so, and all can be forged
-//! by one who reads packets. What he cannot do is to keep a peer from answering. So each of them makes this side *suspect*
-//! the peer and ask; what is heard clears that, and only silence that bad luck does not explain, beside repeated evidence,
-//! ends the association.
+//! A RESET, a REFUSE, a newcomer at the peer's address, and a report of its closed port all say so. An attacker who reads
+//! packets can forge each of them, but cannot keep the peer from answering. So each makes this side *suspect* the peer,
+//! and ask. Any answer clears the suspicion. The association ends only if evidence repeats and bad luck does not explain
+//! the silence.
 
 use std::{
     net::SocketAddr,
@@ -23,25 +23,24 @@ use crate::{
 
 /// Packets refused, each later than the one before, that it takes to end an association.
 const REFUSED_PACKETS: u32 = 3;
-/// A living peer leaves all questions unanswered with at most this chance, as many as they are: a forger may try each
-/// [`PAUSE`].
+/// The chance that a living peer leaves all questions unanswered, at most: a forger may try once in each [`PAUSE`].
 const BAD_LUCK: f64 = 1e-6;
 const MIN_QUESTIONS: u32 = 3;
 const MAX_QUESTIONS: u32 = 24;
-/// Questions in a probe time-out, unless another host only reports: that takes longer in any case, and systems ration it.
+/// Questions in a probe time-out. Where there are only reports of another host it is one, since systems ration those.
 const QUESTIONS_IN_BASE: u32 = 3;
-/// Least silence before a word of the peer's host is believed, where that is another host: for so long it may be busy.
+/// Least silence before evidence from another host is believed: that host may be busy for so long.
 const MIN_SILENCE: Duration = Duration::from_millis(80);
-/// The same for reports of a closed port: a fade, or rules of a firewall that are loaded anew.
+/// The same where there are only reports: a fade, or a firewall that reloads its rules, makes some, too.
 const MIN_SILENCE_OF_REPORTED: Duration = Duration::from_millis(250);
-/// The same for a peer that has dialled. A NAT before it may have lost the mapping, and answers in its place: it has a new
-/// one as soon as the peer sends, which it does each second while nobody answers.
+/// The same for a peer that has dialled. A NAT that lost the peer's mapping answers in its place. The mapping is new once
+/// the peer sends, which it does each second while nobody answers.
 const MIN_SILENCE_OF_DIALLER: Duration = Duration::from_millis(1_250);
-/// Wait between two questions at most, once there were as many as it takes, and its doublings until then.
+/// Longest interval between questions beyond those that the verdict needs.
 const MAX_INTERVAL: Duration = Duration::from_millis(250);
-/// A suspicion that comes to no end, as systems ration their reports (Linux: one a second after six).
+/// Longest suspicion. One may find no end, as systems ration their reports (Linux: one a second after six).
 const MAX_SUSPICION: Duration = Duration::from_secs(5);
-/// After a suspicion was cleared nothing is suspected for so long: forgeries make few questions.
+/// After a suspicion is cleared there is none for this time, so that forgeries cause few questions.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What says that the peer is gone.

@@ -142,12 +142,12 @@ impl PathMtu {
         }
     }
 
-    /// The peer takes no longer datagrams, and, if not `recuts`, no message that is cut anew: then a
+    /// The peer takes no longer datagrams, and, if not `resegments`, no message that is resegmented: then a
     /// size that may have to be taken back must not be used.
-    pub(crate) fn limit(&mut self, max_datagram: u16, recuts: bool) {
+    pub(crate) fn limit(&mut self, max_datagram: u16, resegments: bool) {
         self.base = self.base.min(max_datagram);
         self.peer_ceiling = max_datagram;
-        if !recuts {
+        if !resegments {
             self.peer_ceiling = self.base;
             self.least = self.base;
         }

@@ -311,9 +311,9 @@ fn a_path_within_the_machine_is_asked_about_the_longest_and_another_one_is_not()
     model.mtu.on_path_change(1_200);
     model.settle();
     assert_eq!(model.mtu.size(), 1_200);
-    for (max_datagram, recuts, found) in [(1_400, true, 1_400), (9_000, false, 1_200)] {
+    for (max_datagram, resegments, found) in [(1_400, true, 1_400), (9_000, false, 1_200)] {
         let mut model = Model::new(1_200, 65_507, 0.0, 1);
-        model.mtu.limit(max_datagram, recuts);
+        model.mtu.limit(max_datagram, resegments);
         model.mtu.set_ceiling(65_507);
         model.settle();
         assert_eq!(model.mtu.size(), found, "what the peer takes");

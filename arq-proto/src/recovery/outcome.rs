@@ -11,8 +11,8 @@ use crate::sent::{Content, Settled};
 pub(crate) struct Outcome {
     pub(crate) acked: Vec<Content>,
     pub(crate) lost: Vec<Content>,
-    /// It may have arrived: the ACK is lost.
-    pub(crate) doubtful: Vec<Content>,
+    /// Of packets that may have arrived: their ACK is lost.
+    pub(crate) suspect: Vec<Content>,
     /// What is lost was not told by an acknowledgement.
     pub(crate) by_time_out: bool,
     /// Packets whose fate is final.
@@ -23,7 +23,7 @@ impl Outcome {
     pub(super) fn clear(&mut self) {
         self.acked.clear();
         self.lost.clear();
-        self.doubtful.clear();
+        self.suspect.clear();
         self.by_time_out = false;
         self.settled.clear();
     }

@@ -102,7 +102,7 @@ impl Recovery {
             self.asked_at = Some(now);
             let in_flight = self.ledger.in_flight();
             let contents = in_flight.flat_map(|(_, packet)| packet.contents.iter().copied());
-            self.outcome.doubtful.extend(contents);
+            self.outcome.suspect.extend(contents);
             return self.take_outcome();
         }
         let lost: Vec<u64> = self.ledger.in_flight().map(|(number, _)| number).collect();
@@ -135,7 +135,7 @@ impl Recovery {
                 match judge(content) {
                     NoAck::Wait => {}
                     NoAck::Loss => lost.push(number),
-                    NoAck::LostAck => self.outcome.doubtful.push(*content),
+                    NoAck::LostAck => self.outcome.suspect.push(*content),
                 }
             }
         }

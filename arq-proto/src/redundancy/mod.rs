@@ -9,8 +9,8 @@
 //! | a packet has room | small messages that are not acknowledged: redundant bundling | [`bundle`] |
 //! | symbols are lost, or the ACK of them is | copies and repair symbols | [`repair`] |
 //!
-//! A connection asks [`Redundancy`], and carries out what that says: pure functions of what the path does, of what a
-//! loss costs, and of the message: its shape, and what is [`Out`](repair::Out) of it. The code itself is in
+//! A connection asks [`Redundancy`] and carries out the answer. The answers are pure functions of the path, of the cost of
+//! a loss, and of the message: its shape, and which symbols are [`Out`](repair::Out). The erasure code itself is in
 //! [`fec`](crate::fec).
 
 pub(crate) mod ahead;
@@ -36,7 +36,7 @@ pub(crate) struct Redundancy {
     /// The window counts packets, which makes each of them expensive.
     pub(crate) counts_packets: bool,
     pub(crate) channel: Channel,
-    /// Share of the acknowledgements that is lost: not too low.
+    /// Share of the acknowledgements that is lost, an upper estimate.
     pub(crate) ack_loss: Probability,
     /// What a lost message waits for: a round trip and the time to notice.
     pub(crate) repair_delay: Duration,

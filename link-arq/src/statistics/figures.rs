@@ -224,7 +224,7 @@ pub const FIGURES: &[Figure<AssociationStats>] = &[
         None,
         chunks_bundled,
         |a| a.stats.chunks_bundled,
-        "Small messages that rode along in a later packet, ahead of any loss"
+        "Small messages that were sent again in a later packet, ahead of any loss (bundling)"
     ),
     counter!(
         "chunks_duplicate",

@@ -3,9 +3,10 @@
 //! Who sends for a connection: packets leave in the order of their numbers, and system calls are made
 //! without the connection's lock.
 //!
-//! There is one sender at a time. Who changes the connection and finds one tells it so ([`Role::take_on`]); a sender that
-//! is told so asks the state machine once more before it lays down its role. So a message to an idle connection takes the
-//! lock once: what it makes to be sent is taken under the lock that it was handed over under.
+//! There is one sender at a time. A task that changes the connection tells the sender, if there is one
+//! ([`Role::take_on`]); the sender then asks the state machine once more before it lays down its role. A message to an
+//! idle connection takes the lock once: the task that hands it over becomes the sender, and fills the first batch under
+//! that lock.
 
 use std::{io, net::IpAddr, sync::Arc, time::Instant};
 
@@ -42,7 +43,7 @@ const AGAIN: u8 = 2;
 const PARKED: u8 = 3;
 
 impl Role {
-    /// Makes the caller the sender, unless there is one: that looks for what the caller has changed.
+    /// Makes the caller the sender. If there is one already, that one will look for the caller's change.
     pub(super) fn take_on(&self) -> bool {
         let mut role = IDLE;
         loop {
@@ -63,7 +64,7 @@ impl Role {
         self.0.compare_exchange(SENDING, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// The sender holds the connection's lock: it sees every change that it was told of.
+    /// For a sender that holds the connection's lock, and so sees every change that it was told of.
     fn becomes(&self, role: u8) {
         self.0.store(role, Ordering::Release);
     }
@@ -133,7 +134,7 @@ impl Inner {
         self.send_batches(endpoint, &*endpoint.socket(), Some(next), DRIVER_BATCHES);
     }
 
-    /// Sends `next` and those that follow it. Who has none has laid down the sender's role.
+    /// Sends `next` and the batches that follow it. `None`: the sender's role is laid down already.
     fn send_batches(
         self: &Arc<Self>,
         endpoint: &Arc<Shared>,
