@@ -156,6 +156,9 @@ impl Model {
     }
 }
 
+/// Rounds of a transfer: the longest are some seconds.
+const TRANSFER: std::ops::Range<u32> = 10..200;
+
 /// Two that have seen the same and are in the middle of a transfer, until something happens to one of them.
 struct Twins {
     one: Model,
@@ -163,10 +166,11 @@ struct Twins {
 }
 
 impl Twins {
-    fn after(config: CongestionConfig, operations: &[Operation]) -> Self {
+    /// After so many rounds of a transfer, over a path that does not change.
+    fn after(config: CongestionConfig, rounds: u32) -> Self {
         let [one, other] = [(); 2].map(|()| {
-            let mut model = Model::after(config, operations);
-            (0..10).for_each(|_| model.clean_round());
+            let mut model = Model::new(config);
+            (0..rounds).for_each(|_| model.clean_round());
             (0..3).for_each(|_| model.send());
             model
         });
@@ -221,16 +225,30 @@ proptest! {
 
     // ARQ-CC-3
     #[test]
-    fn a_time_out_alone_costs_no_window(config in controllers(), operations in operations()) {
-        let mut twins = Twins::after(config, &operations);
+    fn a_time_out_alone_costs_no_window(
+        config in controllers(), operations in operations(), rounds in TRANSFER,
+    ) {
+        let mut model = Model::after(config, &operations);
+        let before = model.controller.window();
+        model.lose(LossCause::Timeout, 3);
+        prop_assert_eq!(model.controller.window(), before, "at once, whatever happened before");
+        let mut twins = Twins::after(config, rounds);
         twins.lose(LossCause::Timeout);
         twins.look()?;
     }
 
     // ARQ-CC-2
     #[test]
-    fn a_loss_that_was_none_costs_no_window(config in controllers(), operations in operations()) {
-        let mut twins = Twins::after(config, &operations);
+    fn a_loss_that_was_none_costs_no_window(
+        config in controllers(), operations in operations(), rounds in TRANSFER,
+    ) {
+        let mut model = Model::after(config, &operations);
+        let before = model.controller.window();
+        model.now += Duration::from_secs(1);
+        model.lose(LossCause::Gap, 3);
+        model.find(LossCause::Gap, 3);
+        prop_assert!(model.controller.window() >= before, "at once, whatever happened before");
+        let mut twins = Twins::after(config, rounds);
         let lost = twins.lose(LossCause::Gap);
         twins.one.controller.on_spurious_loss(&lost);
         twins.look()?;
@@ -280,7 +298,7 @@ const LOSS_BASED: [CongestionConfig; 2] = [CongestionConfig::Aimd, CongestionCon
 #[test]
 fn a_loss_that_counts_is_seen() {
     for config in LOSS_BASED {
-        let mut twins = Twins::after(config, &[]);
+        let mut twins = Twins::after(config, 10);
         twins.lose(LossCause::Gap);
         assert!(twins.look().is_err(), "{config:?}");
     }
