@@ -90,10 +90,12 @@ def crates() -> dict[str, Path]:
     return {re.search(r'^name = "([^"]+)"', path.read_text(), re.MULTILINE)[1]: path.parent for path in manifests}
 
 
-def source(crate: Path, found: Start) -> Path:
+def has_source(crate: Path, found: Start) -> bool:
+    """An example is a file, or a folder with a `main.rs`."""
     if found.is_example:
-        return crate / "examples" / f"{found.program}.rs"
-    return crate / "src" / ("main.rs" if found.program == found.package else f"bin/{found.program}.rs")
+        examples = crate / "examples"
+        return any((examples / name).exists() for name in (f"{found.program}.rs", f"{found.program}/main.rs"))
+    return (crate / "src" / ("main.rs" if found.program == found.package else f"bin/{found.program}.rs")).exists()
 
 
 def wrong_place(found: Start) -> str | None:
@@ -105,7 +107,7 @@ def wrong_place(found: Start) -> str | None:
     crate = crates().get(found.package)
     if crate is None:
         return f"no package {found.package!r}"
-    return None if source(crate, found).exists() else f"no program {found.program} in {found.package}"
+    return None if has_source(crate, found) else f"no program {found.program} in {found.package}"
 
 
 @cache
