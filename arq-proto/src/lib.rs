@@ -44,6 +44,7 @@ pub mod recv;
 mod redundancy;
 mod send;
 mod sent;
+pub mod session;
 mod stats;
 mod symbol;
 mod textbook;
