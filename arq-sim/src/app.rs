@@ -308,7 +308,9 @@ impl App {
 
     /// Hands over what is due; returns how many messages were accepted.
     pub(crate) fn write(&mut self, clock: &Clock, connection: &mut Connection) -> usize {
-        if !connection.is_established() || connection.is_closed() {
+        if connection.is_closed() || !connection.is_established() {
+            // What would be due wakes nobody: nothing can be handed over.
+            self.started = false;
             return 0;
         }
         let now = clock.offset();

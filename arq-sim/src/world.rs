@@ -555,4 +555,23 @@ mod tests {
         assert!(sent_since(&pair.world) > 0);
         assert_eq!(accepted(&pair.world), 6);
     }
+
+    #[test]
+    fn time_passes_for_a_sender_whose_connection_has_ended() {
+        let plan = AppPlan {
+            flows: vec![Flow::reliable(3, 100, 1_000).every(10 * MS)],
+            ..AppPlan::default()
+        };
+        let mut pair = Pair::new(&Scenario { client: plan, ..Scenario::new(1) });
+        pair.run_to_connected(1_000 * MS).unwrap();
+        pair.world.run_for(100 * MS).unwrap();
+        pair.world
+            .with_conn(pair.conn, |clock, connection, _| connection.close(clock.now(), "done"));
+        let mut events = 0;
+        let ran = pair.world.run_until(1_000 * MS, |_| {
+            events += 1;
+            events > 10_000
+        });
+        assert!(ran.is_err(), "at {:?} after {events} events", pair.world.now());
+    }
 }
