@@ -6,6 +6,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     hash::Hasher,
     net::{IpAddr, SocketAddr},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -17,7 +18,8 @@ use crate::{
     admission::{Answers, Places},
     config::Config,
     connection::{is_same, Accepted, Connection, Origin},
-    error::RefuseReason,
+    error::{ConnectionError, RefuseReason},
+    session::{Protection, Security, SessionError},
     stats::EndpointStats,
     units::ConnectionId,
     wire::{
@@ -52,19 +54,62 @@ pub struct EndpointConfig {
     /// Connections at once; further ones are refused. A source, an IPv4 /24 or an IPv6 /48, holds at most 16, or three
     /// for each that is free.
     pub max_connections: usize,
+    /// What accepted connections are protected by. Who offers something else is refused.
+    pub protection: Protection,
 }
 
 impl EndpointConfig {
     /// Accepts connections with this configuration, or none.
     #[must_use]
     pub fn new(accept: impl Into<Option<Config>>) -> Self {
-        Self { accept: accept.into(), max_connections: DEFAULT_MAX_CONNECTIONS }
+        Self {
+            accept: accept.into(),
+            max_connections: DEFAULT_MAX_CONNECTIONS,
+            protection: Protection::Clear,
+        }
     }
 
     /// Sets [`Self::max_connections`].
     #[must_use]
     pub fn with_max_connections(self, max_connections: usize) -> Self {
         Self { max_connections, ..self }
+    }
+
+    /// Sets [`Self::protection`].
+    #[must_use]
+    pub fn with_protection(self, protection: Protection) -> Self {
+        Self { protection, ..self }
+    }
+}
+
+/// How a connection is opened.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Connect {
+    /// Its configuration.
+    pub config: Config,
+    /// What it is protected by. A peer that takes something else is an error.
+    pub protection: Protection,
+    /// Whom the peer must prove to be where packets are sealed: the name or IP address in its certificate.
+    pub server_name: String,
+}
+
+impl Connect {
+    /// Seals packets with the keys of a handshake with `server_name`.
+    #[must_use]
+    pub fn sealed(
+        config: Config,
+        security: Arc<dyn Security>,
+        server_name: impl Into<String>,
+    ) -> Self {
+        Self { config, protection: Protection::Sealed(security), server_name: server_name.into() }
+    }
+}
+
+impl From<Config> for Connect {
+    /// In the clear.
+    fn from(config: Config) -> Self {
+        Self { config, ..Self::default() }
     }
 }
 
@@ -183,13 +228,20 @@ impl Endpoint {
         &mut self,
         now: Instant,
         remote: SocketAddr,
-        config: Config,
+        connect: impl Into<Connect>,
     ) -> (ConnectionHandle, Connection) {
+        let Connect { config, protection, .. } = connect.into();
         self.now = self.now.max(now);
         let local_cid = ConnectionId(self.rng.next_u64());
         let handle = self.insert(Known { local_cid, remote_cid: None, remote, is_accepted: false });
         let origin = self.origin(config, remote, local_cid);
-        (handle, Connection::connect(now, origin, self.instance))
+        let mut connection = Connection::connect(now, origin, self.instance);
+        if matches!(protection, Protection::Sealed(_)) {
+            // Never in clear instead.
+            let error = SessionError::new(None, "packets cannot be sealed yet");
+            connection.abandon(now, ConnectionError::HandshakeFailed(error));
+        }
+        (handle, connection)
     }
 
     /// Forgets a connection that has drained.
@@ -292,6 +344,9 @@ impl Endpoint {
         reply: &mut Vec<u8>,
     ) -> Result<Routed, DecodeError> {
         let Some(config) = &self.config.accept else { return Ok(Routed::Dropped) };
+        if matches!(self.config.protection, Protection::Sealed(_)) {
+            return Ok(Routed::Dropped);
+        }
         if !self.challenges.take(now, from.ip()) {
             return Ok(Routed::Dropped);
         }

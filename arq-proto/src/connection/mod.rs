@@ -23,8 +23,10 @@ mod unreachable;
 mod validation;
 
 use std::{
+    any::Any,
     collections::VecDeque,
     net::SocketAddr,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -101,6 +103,7 @@ pub struct Connection {
     local_cid: ConnectionId,
     remote_cid: ConnectionId,
     peer_app_params: Bytes,
+    peer_identity: Option<Arc<dyn Any + Send + Sync>>,
 
     sealer: Sealer,
     opener: Opener,
@@ -141,6 +144,7 @@ impl Connection {
             local_cid,
             remote_cid: ConnectionId(0),
             peer_app_params: Bytes::new(),
+            peer_identity: None,
             timers: Timers::default(),
             epoch: now,
             now,
@@ -282,6 +286,13 @@ impl Connection {
     #[must_use]
     pub fn peer_app_params(&self) -> &[u8] {
         &self.peer_app_params
+    }
+
+    /// Who the peer has proved to be, once connected, where packets are sealed: what
+    /// [`Session::peer`](crate::session::Session::peer) told.
+    #[must_use]
+    pub fn peer_identity(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.peer_identity.clone()
     }
 
     /// The longest datagram that may be sent now, but for probes, in bytes of UDP payload.
