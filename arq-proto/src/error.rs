@@ -91,6 +91,12 @@ pub enum RefuseReason {
     /// The endpoint has as many connections as it may have.
     #[error("too many connections")]
     Busy,
+    /// The cryptographic handshake failed before there were keys.
+    #[error("the handshake failed (alert {alert})")]
+    Handshake {
+        /// The alert (RFC 8446 §6).
+        alert: u8,
+    },
 }
 
 /// What the network says of datagrams that do not reach their destination.
