@@ -37,6 +37,18 @@ pub trait Security: Send + Sync + fmt::Debug {
         let _ = packet;
         None
     }
+
+    /// Whether `code` over `packet` is of one who knows a common secret; whether there is none is [`knock`](Self::knock)'s
+    /// to say. Compared in constant time, so that no byte of it is confirmed to one who guesses.
+    fn is_knock(&self, packet: &[u8], code: &[u8; KNOCK_BYTES]) -> bool {
+        self.knock(packet).is_none_or(|expected| is_equal(code, &expected))
+    }
+}
+
+/// Whether two codes are equal, in constant time.
+#[must_use]
+pub fn is_equal(one: &[u8; KNOCK_BYTES], other: &[u8; KNOCK_BYTES]) -> bool {
+    one.iter().zip(other).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }
 
 /// What an endpoint does about security. There is no falling back from one to the other.

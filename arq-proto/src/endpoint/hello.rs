@@ -143,10 +143,12 @@ impl Endpoint {
             remote: from,
             is_accepted: true,
         });
+        // Which instance a newcomer is of nobody tells: the one that has been there longest is asked whether it lives. False
+        // newcomers do not take its place.
+        let ids = (from, ConnectionId(0))..=(from, ConnectionId(u64::MAX));
+        let older = self.by_hello.range(ids).map(|(_, handle)| *handle).min();
         self.by_hello.insert((from, client), handle);
         self.places.take(from.ip());
-        // It says only sealed which instance it is. One that lives answers, if it is the same.
-        let older = self.by_peer.insert(from, (handle, 0)).map(|(older, _)| older);
         let origin = self.origin(config, from, local_cid);
         let connection = Box::new(Connection::accept_sealed(now, origin, security, offer));
         self.stats.accepted += 1;

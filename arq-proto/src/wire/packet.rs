@@ -119,7 +119,7 @@ pub struct Hello {
 
 impl Hello {
     /// Bytes of the packet beside its padding, at most.
-    pub const MAX_OVERHEAD: usize = 1 + 8 + 8 + 1 + 1 + 4 + KNOCK_BYTES + CHECKSUM_BYTES;
+    pub const MAX_OVERHEAD: usize = 1 + 8 + 8 + 1 + 1 + 4 + 1 + KNOCK_BYTES + CHECKSUM_BYTES;
 
     /// Appends the packet.
     pub fn encode(&self, out: &mut Vec<u8>) {
@@ -138,6 +138,8 @@ impl Hello {
             out.extend_from_slice(&version.to_be_bytes());
         }
         out.extend_from_slice(frames);
+        // What follows is no frame, padding or not.
+        out.push(0);
         let bytes = self.bytes.max(LEAST_HELLO_BYTES);
         let knock = security.and_then(|security| security.knock(&[])).map_or(0, |code| code.len());
         out.resize(start + usize::from(bytes) - CHECKSUM_BYTES - knock, 0);

@@ -2,10 +2,11 @@
 
 //! Nobody falls back: who takes sealed packets takes no others, and each side says so in words.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use arq_proto::{
-    session::Protection, Config, Connect, ConnectionError, Endpoint, EndpointConfig, Routed,
+    session::{Protection, Security},
+    Config, Connect, ConnectionError, Endpoint, EndpointConfig, Routed,
 };
 use arq_sim::{
     toy::{Flights, Toy},
@@ -83,4 +84,33 @@ fn a_session_that_cannot_begin_ends_the_connection_with_its_words() {
     assert!(connection.is_drained());
     let error = connection.close_reason().unwrap().to_string();
     assert_eq!(error, "the handshake failed: a server has a name");
+}
+
+// ARQ-RPL-1
+#[test]
+fn a_false_newcomer_does_not_take_the_place_of_the_one_that_lives() {
+    let now = Clock::new().now();
+    let toy: Arc<dyn Security> = Arc::new(Toy::new(Flights::default()));
+    let accept = EndpointConfig::new(Config::default());
+    let accept = accept.with_protection(Protection::Sealed(toy.clone()));
+    let mut server = Endpoint::new(accept, [1; 32], now);
+    let mut client = Endpoint::new(EndpointConfig::default(), [2; 32], now);
+    let (near, far) = (Pair::CLIENT.parse().unwrap(), Pair::SERVER.parse().unwrap());
+    let mut accept = |port: Option<u16>| {
+        let connect = Connect::sealed(Config::default(), toy.clone(), "server");
+        let (_, mut connection) = client.connect(now, far, connect);
+        let mut hello = Vec::new();
+        connection.poll_transmit(now, &mut hello, 1).unwrap();
+        let from: SocketAddr = near;
+        let from = port.map_or(from, |port| (from.ip(), port).into());
+        match server.route(now, from, &hello, &mut Vec::new()) {
+            Routed::Accepted { handle, older, .. } => (handle, older),
+            routed => panic!("{routed:?}"),
+        }
+    };
+    let (first, none) = accept(None);
+    assert_eq!(none, None);
+    assert_eq!(accept(Some(9)).1, None, "another address");
+    assert_eq!(accept(None).1, Some(first));
+    assert_eq!(accept(None).1, Some(first));
 }

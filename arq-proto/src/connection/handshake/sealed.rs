@@ -211,7 +211,8 @@ impl<S> Handshake<S> {
         usize::from(self.datagram_bytes).saturating_sub(taken)
     }
 
-    /// Takes a symbol of the flight that comes next.
+    /// Takes a symbol of the flight that comes next. What the session says to it is fetched at once: it says with which
+    /// keys only if each flight is read alone.
     pub(super) fn take_flight(&mut self, frame: &FlightFrame<'_>) -> Result<(), SessionError> {
         let (Some(flight), Some(session)) = (self.incoming.insert(frame), &mut self.session) else {
             return Ok(());

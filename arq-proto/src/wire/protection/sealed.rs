@@ -170,11 +170,12 @@ impl Sealed {
         if phase.sealed >= phase.local.confidentiality_limit() {
             return Err(SealError::KeyUsedUp);
         }
-        phase.sealed += 1;
-        phase.first_sealed.get_or_insert(number);
         let Some((header, payload)) = out[start..].split_first_chunk_mut::<HEADER_BYTES>() else {
+            debug_assert!(false, "a packet has a header");
             return Err(SealError::KeyUsedUp);
         };
+        phase.sealed += 1;
+        phase.first_sealed.get_or_insert(number);
         let tag = phase.local.seal(PATH, number.0, header, payload);
         out.extend_from_slice(&tag);
         let packet = &mut out[start..];
