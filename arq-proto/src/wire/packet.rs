@@ -81,8 +81,8 @@ impl PacketKind {
     }
 }
 
-/// The destination of any packet but HELLO, which has its sender's id in that place, or what a RESET is about, unchecked: for
-/// routing before the packet is opened.
+/// The destination of any packet but HELLO, which has its sender's id in that place, or what a RESET is about,
+/// unchecked: for routing before the packet is opened.
 #[must_use]
 pub fn peek_connection_id(datagram: &[u8]) -> Option<ConnectionId> {
     let mut reader = Reader::new(datagram.get(1..)?);
