@@ -247,7 +247,7 @@ impl Connection {
         tracing::debug!(%error, remote = %self.path.remote, "a handshake failed");
         let ids = (self.remote_cid, self.local_cid);
         let Some(handshake) = &mut self.handshake else { return };
-        handshake.due = 0;
+        handshake.due = 1;
         handshake.say_farewell(ids.0, ids.1, &error);
         if handshake.farewell.is_none() {
             let mut out = Vec::new();
@@ -305,9 +305,7 @@ impl Connection {
         let is_last_word = answering.failed.is_some();
         if is_last_word {
             let farewell = handshake.farewell.as_ref()?;
-            // Once without being asked.
-            let is_due = std::mem::take(&mut handshake.due) > 0 || answering.sent == 0;
-            if !is_due || farewell.len() > allowance {
+            if std::mem::take(&mut handshake.due) == 0 || farewell.len() > allowance {
                 return None;
             }
             out.extend_from_slice(farewell);
