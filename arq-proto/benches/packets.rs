@@ -4,7 +4,11 @@
 
 #![allow(missing_docs, reason = "the macros of criterion make public functions")]
 
-use std::{hint::black_box, net::SocketAddr, time::Duration};
+use std::{
+    hint::black_box,
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
 
 use arq_proto::{
     range_set::RangeSet,
@@ -12,8 +16,7 @@ use arq_proto::{
         ack::Ack,
         cursor::Reader,
         frame::{ChunkFrame, Frame},
-        packet::DataHeader,
-        protection::{Opener, Sealer},
+        protection::{Opened, PacketProtection},
     },
     Config, ConfigBuilder, CongestionConfig, ConnectionId, LaneId, PacketNumber, Reliability,
 };
@@ -25,34 +28,29 @@ use bytes::Bytes;
 use criterion::{criterion_group, criterion_main, BatchSize, Criterion, Throughput};
 
 const CHUNK: [u8; 1_150] = [0x5a; 1_150];
-/// With a span of two bytes.
-const HEADER_BYTES: usize = 15;
+const DCID: ConnectionId = ConnectionId(7);
 const IN_FLIGHT: u64 = 1_024;
 
 fn lane(priority: u8) -> LaneId {
     LaneId::new(priority, Reliability::Reliable).expect("the priority is in range")
 }
 
-fn write_packet(sealer: &mut Sealer, number: PacketNumber, out: &mut Vec<u8>) {
+fn write_packet(protection: &mut PacketProtection, number: PacketNumber, out: &mut Vec<u8>) {
     out.clear();
-    let dcid = ConnectionId(7);
-    DataHeader { dcid, ack_now: true, number: 1_000, span: 500, cookie: None }.encode(out);
+    protection.write_header(DCID, number, 500, None, out);
+    protection.set_ack_now(out);
     let (message_bytes, chunk_bytes) = (60_000, CHUNK.len());
     let chunk =
         ChunkFrame { lane: lane(5), seq: 99, message_bytes, chunk_bytes, index: 3, data: &CHUNK };
     Frame::Chunk(chunk).encode(out);
-    let sealed = sealer.seal(number, out, 0, HEADER_BYTES);
+    let sealed = protection.seal(number, out, 0);
     assert_eq!(sealed, Ok(()));
 }
 
-fn read_packet(datagram: &mut [u8]) -> usize {
-    let len = datagram.len();
-    let mut header = Reader::new(datagram);
-    if DataHeader::decode(&mut header).is_err() {
-        return 0;
-    }
-    let header_len = len - header.remaining();
-    let Ok(frames) = Opener.open(PacketNumber(1_000), datagram, header_len) else { return 0 };
+fn read_packet(now: Instant, protection: &mut PacketProtection, datagram: &mut [u8]) -> usize {
+    let expand = |number| Some(PacketNumber::expand(number, PacketNumber(1_000)));
+    let opened = protection.open(now, || Duration::ZERO, DCID, datagram, expand);
+    let Ok(Opened { frames, .. }) = opened else { return 0 };
     let mut reader = Reader::new(frames);
     let mut bytes = 0;
     while let Ok(Some(frame)) = Frame::decode(&mut reader) {
@@ -66,17 +64,21 @@ fn read_packet(datagram: &mut [u8]) -> usize {
 fn codec(c: &mut Criterion) {
     let mut group = c.benchmark_group("packet");
     let mut out = Vec::with_capacity(2_000);
-    let (mut sealer, mut number) = (Sealer::default(), PacketNumber(1_000));
-    write_packet(&mut sealer, number, &mut out);
+    let (mut protection, mut number) = (PacketProtection::default(), PacketNumber(1_000));
+    write_packet(&mut protection, number, &mut out);
     group.throughput(Throughput::Bytes(out.len() as u64));
     group.bench_function("encode a full packet", |b| {
         b.iter(|| {
             number = number.next();
-            write_packet(&mut sealer, number, black_box(&mut out));
+            write_packet(&mut protection, number, black_box(&mut out));
         });
     });
-    assert_eq!(read_packet(&mut out), CHUNK.len());
-    group.bench_function("decode a full packet", |b| b.iter(|| read_packet(black_box(&mut out))));
+    #[allow(clippy::disallowed_methods, reason = "the clock of the driver")]
+    let now = Instant::now();
+    assert_eq!(read_packet(now, &mut protection, &mut out), CHUNK.len());
+    group.bench_function("decode a full packet", |b| {
+        b.iter(|| read_packet(now, &mut protection, black_box(&mut out)));
+    });
     group.finish();
 }
 

@@ -10,6 +10,7 @@ use std::{
     collections::BTreeMap,
     hash::Hasher,
     net::IpAddr,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -106,9 +107,65 @@ impl Places {
     }
 }
 
+/// Handshakes at once, by their source.
+#[derive(Debug)]
+pub(crate) struct Seats {
+    most: usize,
+    all: Arc<()>,
+    sources: BTreeMap<Prefix, Arc<()>>,
+}
+
+/// The place of a handshake. Dropped, it is given back.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    _all: Arc<()>,
+    _source: Arc<()>,
+}
+
+impl Seats {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, all: Arc::new(()), sources: BTreeMap::new() }
+    }
+
+    /// A seat, by the rule of [`Places`].
+    pub(crate) fn take(&mut self, ip: IpAddr) -> Option<Seat> {
+        let free = self.most.saturating_sub(Self::held(&self.all));
+        if free == 0 {
+            return None;
+        }
+        if self.sources.len() > self.most {
+            self.sources.retain(|_, source| Self::held(source) > 0);
+        }
+        let source = self.sources.entry(Prefix::of(ip)).or_default();
+        let has_room = Self::held(source) < FEW.max(free.saturating_mul(HELD_FOR_EACH_FREE));
+        has_room.then(|| Seat { _all: self.all.clone(), _source: source.clone() })
+    }
+
+    /// Every holder has a copy of what the owner has.
+    fn held(owner: &Arc<()>) -> usize {
+        Arc::strong_count(owner) - 1
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // ARQ-ADM-1
+    #[test]
+    fn a_seat_is_free_again_when_it_is_dropped_and_one_network_gets_not_all() {
+        let mut seats = Seats::new(64);
+        let one: Vec<_> = (0..100).map_while(|n| seats.take(host(1, n))).collect();
+        assert!(one.len() < 64, "{}", one.len());
+        let others: Vec<_> = (2..200).map_while(|n| seats.take(host(n, 1))).collect();
+        assert_eq!(one.len() + others.len(), 64);
+        assert!(seats.take(host(201, 1)).is_none());
+        drop(one);
+        assert!(seats.take(host(201, 1)).is_some());
+        drop(others);
+        (0..1_000).for_each(|n| assert!(seats.take(host(n, 1)).is_some()));
+        assert!(seats.sources.len() <= 65, "whoever asks");
+    }
 
     fn host(network: u16, host: u8) -> IpAddr {
         let [high, low] = network.to_be_bytes();

@@ -125,6 +125,9 @@ pub struct ConfigBuilder {
     /// How late the driver's timer fires at worst, 1 µs to 100 ms: the least that a probe time-out waits
     /// beyond the round trip, and that the reordering window lasts (RFC 9002 `kGranularity`).
     pub timer_granularity: Duration,
+    /// Sealed packets after which the keys change, `16..=2^23`. Below the limit of AES-GCM (RFC 9001 §6.6), half of which
+    /// holds in any case.
+    pub key_update_packets: u32,
     /// Whether a side that has dialled may leave the local port that it began with, when nothing comes back to that.
     pub may_change_port: bool,
     /// Opaque to the protocol, at most 64 bytes: each side learns the other's in the handshake.
@@ -152,6 +155,7 @@ impl Default for ConfigBuilder {
             linger: Duration::from_millis(500),
             max_ack_delay: Duration::from_millis(5),
             timer_granularity: Duration::from_micros(100),
+            key_update_packets: 1 << 21,
             may_change_port: false,
             app_params: Bytes::new(),
         }
@@ -198,6 +202,7 @@ impl ConfigBuilder {
         if let Some(bytes) = self.queue_bytes {
             in_range("queue_bytes", bytes, 1, gib)?;
         }
+        in_range("key_update_packets", self.key_update_packets, 16, 1 << 23)?;
         let day = Duration::from_secs(86_400);
         let ms = Duration::from_millis(1);
         for (field, value, min, max) in [

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use thiserror::Error;
 
-use crate::wire::DecodeError;
+use crate::{session::SessionError, wire::DecodeError};
 
 /// Why a connection ended.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -35,6 +35,26 @@ pub enum ConnectionError {
     /// The peer does not accept this connection.
     #[error("refused by the peer: {0}")]
     Refused(RefuseReason),
+    /// This side does without encryption, and the peer does not.
+    #[error("the peer only takes encrypted links")]
+    PeerOnlySealed,
+    /// This side only takes encrypted links, and the peer has none.
+    #[error("the peer offers no encryption: not connecting in clear")]
+    PeerOnlyClear,
+    /// This side ended the cryptographic handshake: the peer did not prove who it is, or broke its rules.
+    #[error("the handshake failed: {0}")]
+    HandshakeFailed(SessionError),
+    /// The peer ended the cryptographic handshake, or did not take what this side proved to be.
+    #[error("the peer ended the handshake: {reason} (alert {alert})")]
+    PeerEndedHandshake {
+        /// The alert (RFC 8446 §6).
+        alert: u8,
+        /// Why, for people.
+        reason: String,
+    },
+    /// The keys have sealed, or failed to open, as many packets as they may, and there are no others yet.
+    #[error("the keys of the connection are used up")]
+    KeysUsedUp,
     /// The peer closed the connection.
     #[error("closed by the peer: {0}")]
     PeerClosed(String),
@@ -71,6 +91,12 @@ pub enum RefuseReason {
     /// The endpoint has as many connections as it may have.
     #[error("too many connections")]
     Busy,
+    /// The cryptographic handshake failed before there were keys.
+    #[error("the handshake failed (alert {alert})")]
+    Handshake {
+        /// The alert (RFC 8446 §6).
+        alert: u8,
+    },
 }
 
 /// What the network says of datagrams that do not reach their destination.

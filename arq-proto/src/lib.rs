@@ -60,7 +60,7 @@ pub use config::{Config, ConfigBuilder, ConfigError, CongestionConfig, FecConfig
 pub use connection::{
     Connection, Datagram, Refusal, Transmit, UnreachableReport, ONE_CHUNK_OVERHEAD_BYTES,
 };
-pub use endpoint::{ConnectionHandle, Endpoint, EndpointConfig, Routed};
+pub use endpoint::{Connect, ConnectionHandle, Endpoint, EndpointConfig, Routed};
 pub use error::{ConnectionError, RefuseReason, SendError, Unreachable, Violation};
 pub use event::Event;
 pub use recv::WORTH_RECYCLING_BYTES;

@@ -14,6 +14,9 @@ pub const TAG_BYTES: usize = 16;
 /// Bytes of a packet from which its mask is made (RFC 9001 §5.4.2).
 pub const SAMPLE_BYTES: usize = 16;
 
+/// Bytes of the code by which strangers are told from who knows a common secret.
+pub const KNOCK_BYTES: usize = 16;
+
 /// Makes the sessions of an endpoint. Cheap to clone behind its [`Arc`].
 pub trait Security: Send + Sync + fmt::Debug {
     /// Begins a handshake with the server `name`. `params` reach the server readable, and cannot be changed unnoticed.
@@ -27,6 +30,25 @@ pub trait Security: Send + Sync + fmt::Debug {
     /// # Errors
     /// What the configuration lacks, in words for the operator.
     fn accept(&self, params: &[u8]) -> Result<Box<dyn Session>, SessionError>;
+
+    /// A code over `packet` that only who knows a common secret can compute, for packets that come before there are
+    /// keys. Where there is one, an endpoint answers nothing to who does not know the secret.
+    fn knock(&self, packet: &[u8]) -> Option<[u8; KNOCK_BYTES]> {
+        let _ = packet;
+        None
+    }
+
+    /// Whether `code` over `packet` is of one who knows a common secret; whether there is none is [`knock`](Self::knock)'s
+    /// to say. Compared in constant time, so that no byte of it is confirmed to one who guesses.
+    fn is_knock(&self, packet: &[u8], code: &[u8; KNOCK_BYTES]) -> bool {
+        self.knock(packet).is_none_or(|expected| is_equal(code, &expected))
+    }
+}
+
+/// Whether two codes are equal, in constant time.
+#[must_use]
+pub fn is_equal(one: &[u8; KNOCK_BYTES], other: &[u8; KNOCK_BYTES]) -> bool {
+    one.iter().zip(other).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }
 
 /// What an endpoint does about security. There is no falling back from one to the other.
@@ -58,8 +80,9 @@ pub trait Session: Send + Sync + fmt::Debug {
     /// is over.
     fn peer_params(&self) -> Option<&[u8]>;
 
-    /// Who the peer is, for those who know the type behind: the driver hands it on unread.
-    fn peer(&self) -> Option<Box<dyn Any + Send + Sync>>;
+    /// Who the peer is, for those who know the type behind: the driver hands it on unread. Asked once, when the handshake
+    /// is over.
+    fn peer(&self) -> Option<Arc<dyn Any + Send + Sync>>;
 }
 
 /// Keys that a session has come to.
@@ -100,13 +123,21 @@ pub trait Updates: Send + Sync + fmt::Debug {
     fn next(&mut self) -> (Box<dyn PacketKey>, Box<dyn PacketKey>);
 }
 
-/// Seals or opens packets: an AEAD whose nonce is made of the packet's number (RFC 9001 §5.3).
+/// Seals or opens packets: an AEAD whose nonce is made of the packet's path and number (RFC 9001 §5.3; of several paths,
+/// the QUIC multipath extension). The handshake, and all packets of an association that has one path, are of path 0.
 pub trait PacketKey: Send + Sync + fmt::Debug {
-    /// Encrypts `payload` in place and returns its tag; `header` is authenticated, too. No number is used twice.
-    fn seal(&self, number: u64, header: &[u8], payload: &mut [u8]) -> [u8; TAG_BYTES];
+    /// Encrypts `payload` in place and returns its tag; `header` is authenticated, too. No number of a path is used
+    /// twice.
+    fn seal(&self, path: u32, number: u64, header: &[u8], payload: &mut [u8]) -> [u8; TAG_BYTES];
 
     /// Decrypts `payload`, which ends with its tag, in place, and returns what it says.
-    fn open<'a>(&self, number: u64, header: &[u8], payload: &'a mut [u8]) -> Option<&'a mut [u8]>;
+    fn open<'a>(
+        &self,
+        path: u32,
+        number: u64,
+        header: &[u8],
+        payload: &'a mut [u8],
+    ) -> Option<&'a mut [u8]>;
 
     /// Packets that may be sealed with it (RFC 9001 §6.6).
     fn confidentiality_limit(&self) -> u64;

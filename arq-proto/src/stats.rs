@@ -100,6 +100,13 @@ pub struct Stats {
     pub unreachable_reports: u64,
     /// Times that something said that the peer is gone, which nobody can say who has not seen a packet.
     pub suspicions: u64,
+    /// Packets under the connection's id that its keys did not open: forged, or damaged where UDP did not see it. Counted
+    /// with those dropped. Always 0 where packets are not sealed.
+    pub packets_forged: u64,
+    /// Times that the keys changed.
+    pub key_updates: u64,
+    /// Attempts at a cryptographic handshake that came to nothing, and were followed by another.
+    pub handshakes_spoiled: u64,
     /// Each lane.
     pub lanes: [LaneStats; LaneId::COUNT],
 }
@@ -126,6 +133,8 @@ pub struct EndpointStats {
     pub resets_sent: u64,
     /// Datagrams dropped: malformed, unknown, or more than may be answered.
     pub datagrams_dropped: u64,
-    /// Connections accepted.
+    /// HELLOs that offered another protection of packets than the endpoint takes.
+    pub mismatched: u64,
+    /// Connections accepted. Where packets are sealed, also those whose handshake is not over yet, and may fail.
     pub accepted: u64,
 }

@@ -7,11 +7,11 @@
 use std::{fs, path::Path};
 
 use arq_proto::wire::{
+    checksum::{append_checksum, verify_checksum},
     cursor::Reader,
     frame::Frame,
     packet::{Challenge, DataHeader, Hello, PacketKind, Refuse, Reset},
     params::Params,
-    protection::{append_checksum, verify_checksum},
 };
 
 /// The bytes of each example: hex, `xx * n` for a byte n times, a comment after two spaces.
@@ -56,6 +56,7 @@ fn again(datagram: &[u8]) -> Vec<u8> {
             }
             append_checksum(&mut out, 0);
         }
+        kind @ (PacketKind::Handshake | PacketKind::Sealed) => panic!("{kind:?}"),
     }
     out
 }

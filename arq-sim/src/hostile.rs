@@ -5,10 +5,10 @@
 
 use arq_proto::{
     wire::{
+        checksum::{append_checksum, CHECKSUM_BYTES},
         cursor::Reader,
         frame::Frame,
         packet::{DataHeader, PacketKind},
-        protection::{append_checksum, CHECKSUM_BYTES},
     },
     ConnectionId,
 };

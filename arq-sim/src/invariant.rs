@@ -87,7 +87,11 @@ impl InFlight {
     /// 9002 §7.5).
     pub(crate) fn check_after(&self, conn: &mut Conn) -> Result<(), String> {
         let stats = conn.connection.stats();
-        let probed = stats.ptos != std::mem::replace(&mut conn.ptos_seen, stats.ptos);
+        let probed = stats.ptos != conn.ptos_seen;
+        // A flight of the handshake may leave before the probe, and is none.
+        if stats.in_flight_bytes != self.bytes {
+            conn.ptos_seen = stats.ptos;
+        }
         // An empty window takes one packet, whatever its size.
         let one_beyond = probed || self.bytes == 0;
         // What has expired is not queued any more either.

@@ -45,6 +45,7 @@ pub mod repair;
 mod scenario;
 mod shared;
 mod tap;
+pub mod toy;
 mod wire;
 mod world;
 

@@ -50,6 +50,8 @@ impl fmt::Display for Entry {
             Ok(PacketKind::Reset) => "RESET",
             Ok(PacketKind::Data { cookie: true }) => "DATA+cookie",
             Ok(PacketKind::Data { cookie: false }) => "DATA",
+            Ok(PacketKind::Handshake) => "HANDSHAKE",
+            Ok(PacketKind::Sealed) => "SEALED",
             Err(_) => "?",
         };
         let at = self.at.as_secs_f64() * 1e3;

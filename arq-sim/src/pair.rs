@@ -2,9 +2,12 @@
 
 //! A client and a server on two wires: the scene of most tests.
 
-use std::{fmt::Write as _, net::SocketAddr, time::Duration};
+use std::{fmt::Write as _, net::SocketAddr, sync::Arc, time::Duration};
 
-use arq_proto::{EndpointConfig, LaneId, Reliability, Stats};
+use arq_proto::{
+    session::{Protection, Security},
+    Connect, EndpointConfig, LaneId, Reliability, Stats,
+};
 
 use crate::{
     app::AppPlan,
@@ -91,14 +94,22 @@ impl Pair {
             ..HostConfig::new(name, parse(address))
         };
         let client = world.add_host(host("client", Self::CLIENT));
+        let mut endpoint = EndpointConfig::new(config.clone())
+            .with_max_unvalidated_handshakes(scenario.max_unvalidated_handshakes);
+        let mut connect = Connect::from(config);
+        if let Some(toy) = &scenario.toy {
+            let toy: Arc<dyn Security> = Arc::new(toy.clone());
+            endpoint = endpoint.with_protection(Protection::Sealed(toy.clone()));
+            connect = Connect::sealed(connect.config, toy, "server");
+        }
         let server = world.add_host(HostConfig {
-            endpoint: EndpointConfig::new(config.clone()),
+            endpoint,
             on_accept: scenario.server.clone(),
             ..host("server", Self::SERVER)
         });
         world.lay_wire(client, server, scenario.up.clone());
         world.lay_wire(server, client, scenario.down.clone());
-        let conn = world.connect(client, server, config, scenario.client.clone());
+        let conn = world.connect(client, server, connect, scenario.client.clone());
         let (client_plan, server_plan) = (scenario.client.clone(), scenario.server.clone());
         Self { world, client, server, conn, client_plan, server_plan }
     }

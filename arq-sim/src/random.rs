@@ -61,6 +61,8 @@ impl Scenario {
             segments: rng.usize(1..=16),
             reads_together: rng.bool(),
             batch_loss: if rng.u8(..8) == 0 { rng.f32() } else { 0.0 },
+            toy: None,
+            max_unvalidated_handshakes: 64,
             limit: Duration::from_secs(1_200),
         }
     }

@@ -9,6 +9,7 @@ use arq_proto::{Config, ConfigBuilder};
 use crate::{
     app::{AppPlan, Flow},
     pair::{Pair, Report},
+    toy::Toy,
     wire::WireConfig,
     Halt,
 };
@@ -36,6 +37,10 @@ pub struct Scenario {
     pub batch_loss: f32,
     /// See [`HostConfig::reads_together`](crate::HostConfig::reads_together); of both.
     pub reads_together: bool,
+    /// Packets are sealed with its keys, if there is one.
+    pub toy: Option<Toy>,
+    /// See [`EndpointConfig::max_unvalidated_handshakes`](arq_proto::EndpointConfig::max_unvalidated_handshakes).
+    pub max_unvalidated_handshakes: usize,
     /// Virtual time for everything to be delivered.
     pub limit: Duration,
 }
@@ -56,6 +61,8 @@ impl Scenario {
             segments: 10,
             batch_loss: 0.0,
             reads_together: false,
+            toy: None,
+            max_unvalidated_handshakes: 64,
             limit: Duration::from_secs(60),
         }
     }
@@ -90,6 +97,13 @@ impl Scenario {
     #[must_use]
     pub fn both_send(self, flows: impl IntoIterator<Item = Flow> + Clone) -> Self {
         self.client_sends(flows.clone()).server_sends(flows)
+    }
+
+    /// Packets are sealed, and the keys change each `packets`.
+    #[must_use]
+    pub fn sealed(mut self, toy: Toy, packets: u32) -> Self {
+        self.config.key_update_packets = packets;
+        Self { toy: Some(toy), ..self }
     }
 
     /// Virtual time for everything to be delivered.

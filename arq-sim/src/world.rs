@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use arq_proto::{Config, Connection, ConnectionHandle, Endpoint, Routed};
+use arq_proto::{Connect, Connection, ConnectionHandle, Endpoint, Routed};
 use bytes::Bytes;
 use fastrand::Rng;
 use thiserror::Error;
@@ -168,12 +168,20 @@ impl World {
     ///
     /// # Panics
     /// The host has vanished: a mistake in a test.
-    pub fn connect(&mut self, from: HostId, to: HostId, config: Config, plan: AppPlan) -> ConnId {
+    pub fn connect(
+        &mut self,
+        from: HostId,
+        to: HostId,
+        connect: impl Into<Connect>,
+        plan: AppPlan,
+    ) -> ConnId {
+        let connect = connect.into();
+        let config = connect.config.clone();
         let remote = self.address(to);
         let now = self.clock.now();
         let host = &mut self.hosts[from.0];
         let endpoint = host.endpoint.as_mut().expect("the host is there");
-        let (handle, connection) = endpoint.connect(now, remote, config.clone());
+        let (handle, connection) = endpoint.connect(now, remote, connect);
         host.insert(handle, connection, config, plan);
         let id = ConnId { host: from, handle, life: host.life };
         self.service(id);

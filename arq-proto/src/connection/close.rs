@@ -28,6 +28,15 @@ pub(super) enum Closing {
     Told,
 }
 
+/// As much of a reason as travels.
+pub(super) fn shortened(reason: &str) -> &str {
+    let mut end = reason.len().min(MAX_REASON_BYTES);
+    while !reason.is_char_boundary(end) {
+        end -= 1;
+    }
+    &reason[..end]
+}
+
 impl Connection {
     /// Ends the connection in order: what is queued is delivered first, for at most
     /// [`linger`](crate::ConfigBuilder::linger); nothing new is taken.
@@ -39,7 +48,7 @@ impl Connection {
                 self.timers.set(TimerKind::Close, Some(now + self.config.linger));
                 self.finish_if_flushed(now);
             }
-            State::Hello(_) => self.end(ConnectionError::LocallyClosed),
+            State::Hello(_) | State::Accepting => self.end(ConnectionError::LocallyClosed),
             state @ (State::Flushing { .. } | State::Closing(_) | State::Drained) => {
                 self.state = state;
             }
@@ -76,14 +85,10 @@ impl Connection {
     fn tell(&mut self, now: Instant, reason: &str, error: ConnectionError) {
         match self.state {
             State::Open { .. } | State::Flushing { .. } => {}
-            State::Hello(_) => return self.end(error),
+            State::Hello(_) | State::Accepting => return self.end(error),
             State::Closing(_) | State::Drained => return,
         }
-        let mut end = reason.len().min(MAX_REASON_BYTES);
-        while !reason.is_char_boundary(end) {
-            end -= 1;
-        }
-        let reason = reason[..end].to_owned();
+        let reason = shortened(reason).to_owned();
         self.stop(error);
         self.state = State::Closing(Closing::Telling { reason, tries: 1, due: true });
         self.timers.set(TimerKind::Close, Some(now + self.close_interval()));
@@ -97,7 +102,9 @@ impl Connection {
             }
             // Both sides close at once: each knows, and acknowledges.
             State::Closing(Closing::Telling { .. }) => {}
-            State::Closing(Closing::Told) | State::Hello(_) | State::Drained => return,
+            State::Closing(Closing::Told) | State::Hello(_) | State::Accepting | State::Drained => {
+                return
+            }
         }
         self.state = State::Closing(Closing::Told);
         let wait = self.close_interval() * DRAIN_PTOS;
@@ -141,7 +148,7 @@ impl Connection {
                 self.timers.set(TimerKind::Close, Some(now + interval));
             }
             State::Closing(_) => self.drain(),
-            State::Hello(_) | State::Open { .. } | State::Drained => {}
+            State::Hello(_) | State::Accepting | State::Open { .. } | State::Drained => {}
         }
     }
 
@@ -150,7 +157,12 @@ impl Connection {
         let State::Closing(Closing::Telling { reason, due, .. }) = &mut self.state else {
             return None;
         };
-        std::mem::take(due).then(|| reason.clone())
+        let reason = std::mem::take(due).then(|| reason.clone());
+        // Who does not know this side cannot open it.
+        if let Some(handshake) = self.handshake.as_mut().filter(|_| reason.is_some()) {
+            handshake.ask_again();
+        }
+        reason
     }
 
     fn close_interval(&self) -> Duration {

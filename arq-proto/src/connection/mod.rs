@@ -23,8 +23,10 @@ mod unreachable;
 mod validation;
 
 use std::{
+    any::Any,
     collections::VecDeque,
     net::SocketAddr,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -42,15 +44,11 @@ use crate::{
     textbook,
     timer::{TimerKind, Timers},
     units::{ConnectionId, LaneId, Reliability},
-    wire::{
-        params::Params,
-        protection::{Opener, Sealer},
-        BASE_MTU, MAX_MESSAGE_BYTES,
-    },
+    wire::{params::Params, protection::PacketProtection, BASE_MTU, MAX_MESSAGE_BYTES},
 };
 use close::Closing;
-pub(crate) use handshake::Accepted;
-use handshake::{CookieEcho, Hello};
+pub(crate) use handshake::{Accepted, Offer, ATTEMPTS};
+use handshake::{CookieEcho, Handshake, Hello};
 use incoming::Incoming;
 use other_port::OtherPort;
 use outgoing::Outgoing;
@@ -65,6 +63,8 @@ pub use unreachable::{Refusal, UnreachableReport};
 enum State {
     /// A client waits for the answer to its HELLO.
     Hello(Hello),
+    /// A server that takes sealed packets alone waits for the client to prove who it is.
+    Accepting,
     /// Messages flow. A client adds the cookie to every packet until the server has answered.
     Open { cookie: Option<CookieEcho> },
     /// Nothing new is taken; what is queued is delivered, for `linger` at most.
@@ -101,9 +101,11 @@ pub struct Connection {
     local_cid: ConnectionId,
     remote_cid: ConnectionId,
     peer_app_params: Bytes,
+    peer_identity: Option<Arc<dyn Any + Send + Sync>>,
 
-    sealer: Sealer,
-    opener: Opener,
+    protection: PacketProtection,
+    /// Until the peer has used its keys.
+    handshake: Option<Box<Handshake>>,
     path: Path,
     outgoing: Outgoing,
     incoming: Incoming,
@@ -129,11 +131,11 @@ impl Connection {
         let mut rng = ChaCha8Rng::from_seed(seed);
         let left_out = LeftOut::new(&mut rng);
         let dialled = matches!(state, State::Hello(_));
-        let sealer = Sealer::default();
+        let protection = PacketProtection::default();
         Self {
-            path: Path::new(&config, remote, left_out, sealer.tag_bytes(), now),
-            sealer,
-            opener: Opener,
+            path: Path::new(&config, remote, left_out, protection.tag_bytes(), now),
+            protection,
+            handshake: None,
             outgoing: Outgoing::new(&config, now),
             incoming: Incoming::new(&config, now),
             config,
@@ -141,6 +143,7 @@ impl Connection {
             local_cid,
             remote_cid: ConnectionId(0),
             peer_app_params: Bytes::new(),
+            peer_identity: None,
             timers: Timers::default(),
             epoch: now,
             now,
@@ -284,6 +287,13 @@ impl Connection {
         &self.peer_app_params
     }
 
+    /// Who the peer has proved to be, once connected, where packets are sealed: what
+    /// [`Session::peer`](crate::session::Session::peer) told.
+    #[must_use]
+    pub fn peer_identity(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.peer_identity.clone()
+    }
+
     /// The longest datagram that may be sent now, but for probes, in bytes of UDP payload.
     #[must_use]
     pub fn path_mtu(&self) -> u16 {
@@ -324,6 +334,8 @@ impl Connection {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = self.counters.clone();
+        stats.packets_forged += self.protection.forged();
+        stats.key_updates = self.protection.key_updates();
         self.path.fill(&mut stats);
         self.outgoing.fill(self.now, &mut stats);
         self.incoming.fill(&mut stats);
@@ -333,6 +345,11 @@ impl Connection {
     }
 
     // ---- wiring ----
+
+    fn set_protection(&mut self, protection: PacketProtection) {
+        self.path.packet_bytes = transmit::path_packet_bytes(protection.tag_bytes());
+        self.protection = protection;
+    }
 
     /// Time never goes backwards in here.
     fn advance(&mut self, now: Instant) -> Instant {

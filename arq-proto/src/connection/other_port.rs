@@ -9,10 +9,7 @@
 use std::time::{Duration, Instant};
 
 use super::{transmit::Transmit, Connection};
-use crate::{
-    recovery::pto,
-    wire::{frame::Frame, packet::DataHeader},
-};
+use crate::{recovery::pto, wire::frame::Frame};
 
 /// Least silence after the first probe time-out, and the intervals after that, which double.
 const FIRST_INTERVAL: Duration = Duration::from_millis(250);
@@ -35,7 +32,7 @@ impl OtherPort {
 impl Connection {
     /// A probe time-out has passed.
     pub(super) fn consider_other_port(&mut self, now: Instant) {
-        if !self.config.may_change_port || !self.dialled || self.cookie().is_some() {
+        if !self.config.may_change_port || !self.dialled || self.is_unconfirmed() {
             return;
         }
         let time_outs = self.path.recovery.time_outs();
@@ -65,7 +62,7 @@ impl Connection {
         let mut draft = self.start_packet(now, out, self.path.mtu.size().into())?;
         let start = draft.start;
         draft.put(out, &Frame::Ping, None);
-        DataHeader::set_ack_now(&mut out[start..]);
+        self.protection.set_ack_now(&mut out[start..]);
         draft.in_flight = false;
         self.finish_packet(now, out, draft)?;
         Some(Transmit { from_other_port: true, ..self.single(start, out.len()) })

@@ -14,11 +14,8 @@ use super::{
     Connection,
 };
 use crate::{
-    chunk_size::ChunkTuner,
-    event::Event,
-    send::lane::ChunkLimits,
-    sent::Settled,
-    wire::{frame::Frame, packet::DataHeader},
+    chunk_size::ChunkTuner, event::Event, send::lane::ChunkLimits, sent::Settled,
+    wire::frame::Frame,
 };
 
 /// Where a round trip takes longer, a probe is sent only when there are messages for which longer packets pay.
@@ -68,7 +65,7 @@ impl Connection {
         // A client that still sends its cookie has not been heard; while nobody answers, all that is
         // lost would be taken for too long.
         let lost = self.path.recovery.time_outs() > 0 || !self.path.recovery.is_on_path();
-        if self.cookie().is_some() || lost {
+        if self.is_unconfirmed() || lost {
             return false;
         }
         // The handshake had packets as long as a probe: where its round trip was long, a probe may take the line for a
@@ -104,7 +101,7 @@ impl Connection {
         let start = draft.start;
         draft.put(out, &Frame::Ping, None);
         draft.pad(out);
-        DataHeader::set_ack_now(&mut out[start..]);
+        self.protection.set_ack_now(&mut out[start..]);
         draft.in_flight = false;
         let number = self.path.recovery.next_number();
         self.finish_packet(now, out, draft)?;
@@ -126,7 +123,7 @@ impl Connection {
         let mut draft = self.start_packet(now, out, self.path.mtu.size().into())?;
         let start = draft.start;
         draft.put(out, &Frame::Ping, None);
-        DataHeader::set_ack_now(&mut out[start..]);
+        self.protection.set_ack_now(&mut out[start..]);
         self.finish_packet(now, out, draft)?;
         Some(self.single(start, out.len()))
     }
@@ -173,7 +170,7 @@ impl Connection {
 
     /// Bytes that the protection of a packet takes.
     pub(super) fn tag_bytes(&self) -> usize {
-        self.sealer.tag_bytes()
+        self.protection.tag_bytes()
     }
 
     pub(super) fn chunk_limits(&self) -> ChunkLimits {

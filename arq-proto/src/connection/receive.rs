@@ -20,9 +20,11 @@ use crate::{
     textbook,
     units::LaneId,
     wire::{
+        checksum::has_knocked,
         cursor::{DecodeError, Reader},
         frame::Frame,
-        packet::{Challenge, DataHeader, PacketKind, Refuse, Reset},
+        packet::{Challenge, Echo, PacketKind, Refuse, Reset},
+        protection::Opened,
     },
 };
 
@@ -102,24 +104,47 @@ impl Connection {
         let arrived = Arrived { from, to, bytes: datagram.len() as u64 };
         let first = *datagram.first().ok_or(DecodeError::Truncated("packet.kind"))?;
         match PacketKind::of(first)? {
-            PacketKind::Challenge => self.on_challenge(now, Challenge::decode(datagram)?, arrived),
-            PacketKind::Refuse => self.on_refuse(now, Refuse::decode(datagram)?, from),
+            PacketKind::Challenge if !self.protection.is_sealed() => {
+                self.on_challenge(now, Challenge::decode(datagram)?, arrived);
+            }
+            PacketKind::Challenge => {
+                self.check_knock(datagram)?;
+                self.on_sealed_challenge(arrived, datagram)?;
+            }
+            PacketKind::Refuse => {
+                self.check_knock(datagram)?;
+                self.on_refuse(now, &Refuse::decode(datagram)?, from);
+            }
             PacketKind::Reset => self.on_reset(now, Reset::decode(datagram)?),
-            PacketKind::Data { .. } => {
+            PacketKind::Handshake => self.on_handshake_packet(now, arrived, datagram)?,
+            PacketKind::Hello => self.on_hello(now, arrived, datagram)?,
+            PacketKind::Data { .. } | PacketKind::Sealed => {
                 self.on_data(now, arrived, datagram)?;
                 if let Some(to) = to.filter(|_| from == self.path.remote) {
                     self.path.is_local = to == from.ip();
                 }
             }
-            PacketKind::Hello => return Err(DecodeError::Invalid("packet.kind")),
         }
         Ok(())
     }
 
+    /// Who knows no common secret is not heard before there are keys, where there is one.
+    fn check_knock(&self, datagram: &[u8]) -> Result<(), DecodeError> {
+        let security = self.handshake.as_ref().map(|handshake| handshake.security());
+        match security.is_none_or(|security| has_knocked(datagram, security)) {
+            true => Ok(()),
+            false => Err(DecodeError::Integrity),
+        }
+    }
+
     /// The peer says that it does not know us any more. It shows that it has seen a packet of ours by its
-    /// number; somebody who cannot read our packets can guess neither that nor the connection id.
+    /// number or its tag; somebody who cannot read our packets can guess neither that nor the connection id.
     fn on_reset(&mut self, now: Instant, reset: Reset) {
-        let sent = self.path.recovery.sent_lately(reset.number);
+        let sent = match reset.echo {
+            Echo::Tag(echo) => self.protection.sent_with_echo(echo),
+            Echo::Number(_) if self.protection.is_sealed() => None,
+            Echo::Number(number) => self.path.recovery.sent_lately(number),
+        };
         match (&self.state, sent.filter(|_| reset.unknown == self.remote_cid)) {
             (State::Open { .. } | State::Flushing { .. }, Some(number)) => {
                 self.suspect(now, Evidence::Reset, number);
@@ -130,25 +155,27 @@ impl Connection {
         }
     }
 
-    fn on_data(
+    pub(super) fn on_data(
         &mut self,
         now: Instant,
         arrived: Arrived,
         datagram: &mut [u8],
     ) -> Result<(), DecodeError> {
-        let from = arrived.from;
-        if matches!(self.state, State::Hello(_)) {
-            return Err(DecodeError::Invalid("packet.kind"));
+        let (from, bytes) = (arrived.from, datagram.len());
+        match self.state {
+            State::Hello(_) => return Err(DecodeError::Invalid("packet.kind")),
+            State::Accepting => return self.keep_early(arrived, datagram),
+            _ => {}
         }
-        let (bytes, mut reader) = (datagram.len(), Reader::new(datagram));
-        let DataHeader { dcid, ack_now, number, span, cookie: _ } =
-            DataHeader::decode(&mut reader)?;
-        let header_len = bytes - reader.remaining();
-        if dcid != self.local_cid {
-            return Err(DecodeError::Invalid("data.dcid"));
+        let (path, protection) = (&self.path, &mut self.protection);
+        let pto = || path.recovery.pto_base();
+        let expand = |number| path.acks.expand(number);
+        let opened = protection.open(now, pto, self.local_cid, datagram, expand);
+        if protection.is_worn_out() {
+            self.end(ConnectionError::KeysUsedUp);
         }
-        let number = self.path.acks.expand(number).ok_or(DecodeError::Invalid("data.number"))?;
-        let frames = Reader::new(self.opener.open(number, datagram, header_len)?);
+        let Opened { number, ack_now, span, frames } = opened?;
+        let frames = Reader::new(frames);
         if self.path.acks.classify(number) == Arrival::Duplicate {
             self.note_repeated(now, from, number);
             return Err(DecodeError::Invalid("data.number"));

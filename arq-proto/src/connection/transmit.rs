@@ -24,7 +24,7 @@ use crate::{
     wire::{
         frame::{ChunkFrame, Frame},
         packet::DataHeader,
-        protection::MAX_TAG_BYTES,
+        protection::{SealError, MAX_TAG_BYTES},
         BASE_MTU,
     },
 };
@@ -189,17 +189,20 @@ impl Connection {
         if self.outgoing.expiry().is_some_and(|at| at <= now) {
             self.expire(now);
         }
-        let start = out.len();
         let mut transmit = match self.state {
-            State::Hello(_) => self.write_hello(now, out).then(|| self.single(start, out.len())),
+            State::Hello(_) => self.transmit_hello(now, out),
+            State::Accepting => self.transmit_handshake(out),
             State::Open { .. } | State::Flushing { .. } => self
-                .transmit_path(now, out)
+                .transmit_handshake(out)
+                .or_else(|| self.transmit_path(now, out))
                 .or_else(|| self.transmit_mtu_probe(now, out))
                 .or_else(|| self.transmit_to_candidate(now, out))
                 .or_else(|| self.transmit_data(now, out, max_segments))
                 .or_else(|| self.transmit_small_packet(now, out))
                 .or_else(|| self.transmit_from_other_port(now, out)),
-            State::Closing(_) => self.transmit_close(now, out),
+            State::Closing(_) => {
+                self.transmit_close(now, out).or_else(|| self.transmit_handshake(out))
+            }
             State::Drained => None,
         };
         if let Some(transmit) = &transmit {
@@ -224,13 +227,27 @@ impl Connection {
         }
         let path = &self.path;
         let asks = path.probe.is_some() || path.response.is_some() || path.small_packet_due;
+        let shakes_hands = self.handshake.as_ref().is_some_and(|handshake| handshake.is_due());
         let is_urgent = path.acks.is_due() || path.recovery.is_probe_due() || self.has_control();
         // A burst of single packets ends where there is nothing to send.
         asks || is_urgent
+            || shakes_hands
             || path.batches.is_in_run()
             || self.other_port.is_due()
             || self.may_probe_mtu(now)
             || self.path.recovery.is_on_path() && self.may_send_chunks(now)
+    }
+
+    fn transmit_hello(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
+        let start = out.len();
+        // What is left of the attempt before goes first.
+        let farewell = self.handshake.as_mut().and_then(|handshake| handshake.take_farewell());
+        match farewell {
+            Some(farewell) => out.extend_from_slice(&farewell),
+            None if self.write_hello(now, out) => {}
+            None => return None,
+        }
+        Some(self.single(start, out.len()))
     }
 
     pub(super) fn single(&self, start: usize, end: usize) -> Transmit {
@@ -387,15 +404,11 @@ impl Connection {
             self.end(ConnectionError::PacketNumbersUsedUp);
             return None;
         }
+        let largest_acked = self.path.recovery.largest_acked();
+        self.protection.update_if_due(now, largest_acked, || self.path.recovery.pto_base());
         let start = out.len();
-        DataHeader {
-            dcid: self.remote_cid,
-            ack_now: false,
-            number: number.truncate(),
-            span: self.path.recovery.least_unacked_offset(),
-            cookie: self.cookie(),
-        }
-        .encode(out);
+        let span = self.path.recovery.least_unacked_offset();
+        self.protection.write_header(self.remote_cid, number, span, self.cookie(), out);
         let end = start + limit.saturating_sub(self.tag_bytes());
         Some(Draft {
             start,
@@ -534,7 +547,7 @@ impl Connection {
         let is_probe = self.path.recovery.is_probe_due();
         let app_limited = self.outgoing.find_waiting().is_empty();
         let number = self.path.recovery.next_number();
-        let Draft { start, frames, in_flight, burst, side, contents, .. } = draft;
+        let Draft { start, in_flight, burst, side, contents, .. } = draft;
         self.path.recovery.on_sent(SentPacket {
             sent_at: now,
             // A datagram is at most 64 KiB.
@@ -550,16 +563,19 @@ impl Connection {
         let is_last =
             app_limited || !self.path.recovery.window_allows(self.path.mtu.size_in_use().into());
         if in_flight && (is_probe || is_last) {
-            DataHeader::set_ack_now(&mut out[start..]);
+            self.protection.set_ack_now(&mut out[start..]);
             // What waits for the window leaves as soon as something is heard. Flights of repairs alone have no
             // timer: each would start the next, and put the probe off for ever.
             if app_limited && std::mem::take(&mut self.outgoing.first_round_open) {
                 self.path.recovery.on_tail(now, number);
             }
         }
-        if self.sealer.seal(number, out, start, frames - start).is_err() {
+        if let Err(error) = self.protection.seal(number, out, start) {
             out.truncate(start);
-            self.end(ConnectionError::PacketNumbersUsedUp);
+            self.end(match error {
+                SealError::NumberUsed => ConnectionError::PacketNumbersUsedUp,
+                SealError::KeyUsedUp => ConnectionError::KeysUsedUp,
+            });
             return None;
         }
         Some(bytes)

@@ -99,7 +99,7 @@ impl Connection {
                 }
             }
             State::Open { .. } | State::Flushing { .. } => self.weigh(now, report),
-            State::Closing(_) | State::Drained => {}
+            State::Accepting | State::Closing(_) | State::Drained => {}
         }
         self.rearm(now);
     }
@@ -121,8 +121,11 @@ impl Connection {
     /// A report about an association: is it of a packet that was sent, and does it say that nobody has the port open?
     fn weigh(&mut self, now: Instant, report: &UnreachableReport<'_>) {
         let quoted = peek_number(report.quote).filter(|(id, _)| *id == self.remote_cid);
-        let Some(number) = quoted.and_then(|(_, number)| self.path.recovery.sent_lately(number))
-        else {
+        let sent = |number| match self.protection.is_sealed() {
+            true => self.protection.sent_with_masked(number),
+            false => self.path.recovery.sent_lately(number),
+        };
+        let Some(number) = quoted.and_then(|(_, number)| sent(number)) else {
             return;
         };
         // Only the host itself knows its ports: whoever else says so is a firewall, and may think better of it.

@@ -14,11 +14,8 @@ use rand_core::RngCore;
 
 use super::{receive::Arrived, transmit::Transmit, Connection};
 use crate::{
-    chunk_size::ChunkTuner,
-    path_loss::PathLoss,
-    timer::TimerKind,
-    units::PacketNumber,
-    wire::{packet::DataHeader, BASE_MTU},
+    chunk_size::ChunkTuner, path_loss::PathLoss, timer::TimerKind, units::PacketNumber,
+    wire::BASE_MTU,
 };
 
 /// A question is repeated this often, then not before something comes from there again.
@@ -308,7 +305,7 @@ impl Connection {
         let (destination, frame) = self.path.take_frame()?;
         let mut draft = self.start_packet(now, out, BASE_MTU.into())?;
         draft.put(out, &frame, None);
-        DataHeader::set_ack_now(&mut out[draft.start..]);
+        self.protection.set_ack_now(&mut out[draft.start..]);
         // Its loss says nothing about the path in use, and it has a timer of its own.
         draft.in_flight = false;
         let size = self.finish_packet(now, out, draft)?;

@@ -181,6 +181,12 @@ impl Reassembly {
         self.held.clear();
     }
 
+    /// Symbols that are missing.
+    #[must_use]
+    pub(crate) fn missing(&self) -> usize {
+        self.shape.chunk_count() - self.arrived.len() - self.held.len()
+    }
+
     /// The first chunk that is missing.
     #[must_use]
     pub fn first_missing(&self) -> usize {
@@ -203,6 +209,12 @@ impl Reassembly {
     #[must_use]
     pub fn recovered(&self) -> u8 {
         self.recovered
+    }
+
+    /// The shape in force.
+    #[must_use]
+    pub(crate) fn shape(&self) -> Shape {
+        self.shape
     }
 
     /// Length of the message, in bytes.

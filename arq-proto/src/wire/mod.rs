@@ -6,7 +6,9 @@
 //! each is the other's inverse (property tests in [`frame`], [`ack`] and [`packet`]).
 
 pub mod ack;
+pub mod checksum;
 pub mod cursor;
+pub mod flight;
 pub mod frame;
 pub mod packet;
 pub mod params;
@@ -14,9 +16,41 @@ pub mod protection;
 
 pub use cursor::DecodeError;
 
-/// The version that this crate speaks, offered and chosen in the handshake. A change of any byte
-/// on the wire changes this number and `docs/protocol.md` in the same commit.
-pub const VERSION: u32 = 0x61_72_71_01;
+use crate::session::Protection;
+
+/// The versions that this crate speaks: one format with two protections of packets. A side offers and takes the one that
+/// its [`Protection`](crate::session::Protection) says, and no other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// Packets have a checksum.
+    Clear,
+    /// Packets are sealed.
+    Sealed,
+}
+
+impl From<&Protection> for Version {
+    fn from(protection: &Protection) -> Self {
+        match protection {
+            Protection::Clear => Self::Clear,
+            Protection::Sealed(_) => Self::Sealed,
+        }
+    }
+}
+
+impl Version {
+    /// Its number in HELLO, CHALLENGE and REFUSE. A change of any byte on the wire changes it and `docs/protocol.md` in
+    /// the same commit.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::Clear => 0x61_72_71_01,
+            Self::Sealed => 0x61_72_71_02,
+        }
+    }
+}
+
+/// The version in which packets have a checksum.
+pub const VERSION: u32 = Version::Clear.number();
 
 /// The longest message, in bytes: what fits the `u16` of a zenoh batch.
 pub const MAX_MESSAGE_BYTES: usize = 65_535;

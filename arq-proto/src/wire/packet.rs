@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! The packets: four of the handshake that need no state at the answering side, and the one that
-//! carries frames.
+//! The packets: four of the handshake that need no state at the answering side, and those that carry frames. What is
+//! in HANDSHAKE and SEALED is the matter of [`flight`] and [`protection`](super::protection).
 //!
 //! ```text
 //!  HELLO      first, client -> server, padded so that no answer can be larger
@@ -9,20 +9,29 @@
 //!  DATA       frames; until the server has answered, the client's DATA carries the cookie too
 //!  REFUSE     server -> client, no connection, why
 //!  RESET      "I do not know this connection": a restarted peer is noticed at once
+//!  HANDSHAKE  flights of a cryptographic handshake, both ways
+//!  SEALED     frames under its keys
 //! ```
 
 use super::{
+    checksum::{append_checksum, finish, verify_checksum, CHECKSUM_BYTES},
     cursor::{put_varint, DecodeError, Reader, MAX_VARINT_BYTES},
     params::Params,
-    protection::{append_checksum, verify_checksum, CHECKSUM_BYTES},
     LEAST_HELLO_BYTES,
 };
-use crate::{error::RefuseReason, units::ConnectionId};
+use crate::{
+    error::RefuseReason,
+    session::{Security, KNOCK_BYTES},
+    units::ConnectionId,
+};
 
 const HELLO: u8 = 0xa0;
-const CHALLENGE: u8 = 0xa1;
+pub(super) const CHALLENGE: u8 = 0xa1;
 const REFUSE: u8 = 0xa2;
 const RESET: u8 = 0xa3;
+pub(super) const HANDSHAKE: u8 = 0xa4;
+/// The low bit of a sealed packet is its key phase, masked.
+pub(super) const SEALED: u8 = 0xb0;
 /// The low two bits of a data packet are flags.
 const DATA: u8 = 0xa8;
 const DATA_MASK: u8 = 0xfc;
@@ -32,7 +41,7 @@ const FLAG_COOKIE: u8 = 0x02;
 /// Versions that a HELLO may offer.
 const MAX_VERSIONS: usize = 8;
 /// The longest cookie, in bytes.
-const MAX_COOKIE_BYTES: u64 = 64;
+pub(super) const MAX_COOKIE_BYTES: u64 = 64;
 
 /// Which packet a datagram holds, by its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +59,10 @@ pub enum PacketKind {
         /// Whether a cookie follows the header.
         cookie: bool,
     },
+    /// Flights of a cryptographic handshake.
+    Handshake,
+    /// Frames, encrypted.
+    Sealed,
 }
 
 impl PacketKind {
@@ -60,25 +73,30 @@ impl PacketKind {
             CHALLENGE => Ok(Self::Challenge),
             REFUSE => Ok(Self::Refuse),
             RESET => Ok(Self::Reset),
+            HANDSHAKE => Ok(Self::Handshake),
+            _ if first & !1 == SEALED => Ok(Self::Sealed),
             _ if first & DATA_MASK == DATA => Ok(Self::Data { cookie: first & FLAG_COOKIE != 0 }),
             _ => Err(DecodeError::Invalid("packet.kind")),
         }
     }
 }
 
-/// The destination of a DATA, CHALLENGE or REFUSE packet, or what a RESET is about, unchecked: for
-/// routing before the packet is opened.
+/// The destination of any packet but HELLO, which has its sender's id in that place, or what a RESET is about,
+/// unchecked: for routing before the packet is opened.
 #[must_use]
 pub fn peek_connection_id(datagram: &[u8]) -> Option<ConnectionId> {
     let mut reader = Reader::new(datagram.get(1..)?);
     reader.u64("dcid").ok().map(ConnectionId)
 }
 
-/// The destination and the truncated number of a DATA packet, of which there may be no more than the begin.
+/// The destination and the truncated number of a DATA or SEALED packet, masked in the latter, of which there may be no
+/// more than the begin.
 #[must_use]
 pub fn peek_number(datagram: &[u8]) -> Option<(ConnectionId, u32)> {
     let (first, rest) = datagram.split_first()?;
-    let PacketKind::Data { .. } = PacketKind::of(*first).ok()? else { return None };
+    let (PacketKind::Data { .. } | PacketKind::Sealed) = PacketKind::of(*first).ok()? else {
+        return None;
+    };
     let mut reader = Reader::new(rest);
     let id = reader.u64("data.dcid").ok()?;
     Some((ConnectionId(id), reader.u32("data.number").ok()?))
@@ -100,8 +118,16 @@ pub struct Hello {
 }
 
 impl Hello {
+    /// Bytes of the packet beside its padding, at most.
+    pub const MAX_OVERHEAD: usize = 1 + 8 + 8 + 1 + 1 + 4 + 1 + KNOCK_BYTES + CHECKSUM_BYTES;
+
     /// Appends the packet.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        self.encode_with(&[], None, out);
+    }
+
+    /// The same with frames of a handshake in the place of padding.
+    pub fn encode_with(&self, frames: &[u8], security: Option<&dyn Security>, out: &mut Vec<u8>) {
         let start = out.len();
         out.push(HELLO);
         out.extend_from_slice(&self.scid.0.to_be_bytes());
@@ -111,13 +137,22 @@ impl Hello {
         for version in self.versions.iter().take(MAX_VERSIONS) {
             out.extend_from_slice(&version.to_be_bytes());
         }
+        out.extend_from_slice(frames);
+        // What follows is no frame, padding or not.
+        out.push(0);
         let bytes = self.bytes.max(LEAST_HELLO_BYTES);
-        out.resize(start + usize::from(bytes) - CHECKSUM_BYTES, 0);
-        append_checksum(out, start);
+        let knock = security.and_then(|security| security.knock(&[])).map_or(0, |code| code.len());
+        out.resize(start + usize::from(bytes) - CHECKSUM_BYTES - knock, 0);
+        finish(out, start, security);
     }
 
     /// Reads a whole datagram.
     pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
+        Self::decode_with(datagram).map(|(hello, _)| hello)
+    }
+
+    /// Reads a whole datagram, and returns what stands in the place of padding, too.
+    pub fn decode_with(datagram: &[u8]) -> Result<(Self, Reader<'_>), DecodeError> {
         if datagram.len() < usize::from(LEAST_HELLO_BYTES) {
             return Err(DecodeError::Truncated("hello.padding"));
         }
@@ -132,7 +167,7 @@ impl Hello {
         }
         let versions =
             (0..count).map(|_| reader.u32("hello.versions")).collect::<Result<_, _>>()?;
-        Ok(Self { scid, instance, attempt, versions, bytes })
+        Ok((Self { scid, instance, attempt, versions, bytes }, reader))
     }
 }
 
@@ -182,47 +217,77 @@ impl Challenge {
 }
 
 /// No connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refuse {
     /// The client.
     pub dcid: ConnectionId,
     /// Why.
     pub reason: RefuseReason,
+    /// The versions that the server accepts, where it is about those.
+    pub versions: Vec<u32>,
 }
 
 impl Refuse {
     /// Appends the packet.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        self.encode_with(None, out);
+    }
+
+    /// The same, of a server that strangers shall not find.
+    pub fn encode_with(&self, security: Option<&dyn Security>, out: &mut Vec<u8>) {
         let start = out.len();
         out.push(REFUSE);
         out.extend_from_slice(&self.dcid.0.to_be_bytes());
-        out.push(match self.reason {
-            RefuseReason::Version => 1,
-            RefuseReason::Busy => 2,
-        });
-        append_checksum(out, start);
+        match self.reason {
+            RefuseReason::Version => {
+                out.extend_from_slice(&[1, self.versions.len().min(MAX_VERSIONS) as u8]);
+                for version in self.versions.iter().take(MAX_VERSIONS) {
+                    out.extend_from_slice(&version.to_be_bytes());
+                }
+            }
+            RefuseReason::Busy => out.push(2),
+            RefuseReason::Handshake { alert } => out.extend_from_slice(&[3, alert]),
+        }
+        finish(out, start, security);
     }
 
     /// Reads a whole datagram.
     pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = open_unnumbered(datagram, REFUSE)?;
         let dcid = ConnectionId(reader.u64("refuse.dcid")?);
+        let mut versions = Vec::new();
         let reason = match reader.u8("refuse.reason")? {
-            1 => RefuseReason::Version,
+            1 => {
+                // Beyond the reason there may be nothing.
+                let count = usize::from(reader.u8("refuse.versions").unwrap_or(0));
+                let version = |_| reader.u32("refuse.versions");
+                versions = (0..count.min(MAX_VERSIONS)).map(version).collect::<Result<_, _>>()?;
+                RefuseReason::Version
+            }
             2 => RefuseReason::Busy,
+            3 => RefuseReason::Handshake { alert: reader.u8("refuse.alert")? },
             _ => return Err(DecodeError::Invalid("refuse.reason")),
         };
-        Ok(Self { dcid, reason })
+        Ok(Self { dcid, reason, versions })
     }
 }
 
-/// The answer to a data packet for an unknown connection.
+/// The answer to a packet for an unknown connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reset {
     /// The destination that the packet named.
     pub unknown: ConnectionId,
-    /// The truncated number of that packet: proof that the sender of the reset has seen it.
-    pub number: u32,
+    /// What only who has seen the packet knows.
+    pub echo: Echo,
+}
+
+/// What shows that the sender of a [`Reset`] has seen the packet which it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Echo {
+    /// The truncated number of a DATA packet.
+    Number(u32),
+    /// The last eight bytes of a SEALED one.
+    Tag(u64),
 }
 
 impl Reset {
@@ -231,17 +296,22 @@ impl Reset {
         let start = out.len();
         out.push(RESET);
         out.extend_from_slice(&self.unknown.0.to_be_bytes());
-        out.extend_from_slice(&self.number.to_be_bytes());
+        match self.echo {
+            Echo::Number(number) => out.extend_from_slice(&number.to_be_bytes()),
+            Echo::Tag(tag) => out.extend_from_slice(&tag.to_be_bytes()),
+        }
         append_checksum(out, start);
     }
 
     /// Reads a whole datagram.
     pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = open_unnumbered(datagram, RESET)?;
-        Ok(Self {
-            unknown: ConnectionId(reader.u64("reset.unknown")?),
-            number: reader.u32("reset.number")?,
-        })
+        let unknown = ConnectionId(reader.u64("reset.unknown")?);
+        let echo = match reader.remaining() {
+            8.. => Echo::Tag(reader.u64("reset.echo")?),
+            _ => Echo::Number(reader.u32("reset.number")?),
+        };
+        Ok(Self { unknown, echo })
     }
 }
 
@@ -285,7 +355,7 @@ impl<'a> DataHeader<'a> {
     /// Bytes of a header without cookie, for the largest span in use.
     pub const MAX_BYTES: usize = 1 + 8 + 4 + 4;
 
-    /// Appends the header. Frames follow, then [`Sealer::seal`](super::protection::Sealer::seal).
+    /// Appends the header. Frames follow, then the tag.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut kind = DATA;
         if self.ack_now {
@@ -348,7 +418,7 @@ fn decode_cookie<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {
 }
 
 /// Handshake packets have no number; their checksum is checked all the same.
-fn open_unnumbered(datagram: &[u8], kind: u8) -> Result<Reader<'_>, DecodeError> {
+pub(super) fn open_unnumbered(datagram: &[u8], kind: u8) -> Result<Reader<'_>, DecodeError> {
     let mut reader = Reader::new(verify_checksum(datagram)?);
     if reader.u8("packet.kind")? == kind {
         Ok(reader)
@@ -395,8 +465,9 @@ mod tests {
                 app: Bytes::from_static(&[b'x'; 64]),
             },
         };
-        let refuse = Refuse { dcid: ID, reason: RefuseReason::Busy };
-        let reset = Reset { unknown: ID, number: 77 };
+        let versions = vec![1, 2, 3];
+        let refuse = Refuse { dcid: ID, reason: RefuseReason::Version, versions };
+        let reset = Reset { unknown: ID, echo: Echo::Number(77) };
         let hello_bytes = encoded(|out| hello.encode(out));
         let challenge_bytes = encoded(|out| challenge.encode(out));
         assert_eq!(hello_bytes.len(), 1_096);
@@ -404,7 +475,9 @@ mod tests {
         assert_eq!(Hello::decode(&hello_bytes), Ok(hello));
         assert_eq!(Challenge::decode(&challenge_bytes), Ok(challenge));
         assert_eq!(Refuse::decode(&encoded(|out| refuse.encode(out))), Ok(refuse));
-        assert_eq!(Reset::decode(&encoded(|out| reset.encode(out))), Ok(reset));
+        for reset in [reset, Reset { unknown: ID, echo: Echo::Tag(u64::MAX) }] {
+            assert_eq!(Reset::decode(&encoded(|out| reset.encode(out))), Ok(reset));
+        }
 
         for bit in 0..challenge_bytes.len() * 8 {
             let mut damaged = challenge_bytes.clone();

@@ -8,7 +8,7 @@ use arq_proto::{
     range_set::RangeSet,
     wire::{
         ack::{Ack, MAX_ACK_BYTES},
-        packet::{Challenge, Hello, Refuse, Reset},
+        packet::{Challenge, Echo, Hello, Refuse, Reset},
         params::Params,
         BASE_MTU, VERSION,
     },
@@ -110,13 +110,13 @@ impl Client {
 
     pub(crate) fn refuse(&mut self, reason: RefuseReason) {
         let mut wire = Vec::new();
-        Refuse { dcid: self.id, reason }.encode(&mut wire);
+        Refuse { dcid: self.id, reason, versions: Vec::new() }.encode(&mut wire);
         self.take(&wire);
     }
 
     pub(crate) fn reset(&mut self, number: u32) {
         let mut wire = Vec::new();
-        Reset { unknown: SERVER_ID, number }.encode(&mut wire);
+        Reset { unknown: SERVER_ID, echo: Echo::Number(number) }.encode(&mut wire);
         self.take(&wire);
     }
 

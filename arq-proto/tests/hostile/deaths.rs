@@ -19,7 +19,7 @@ use arq_proto::{
     wire::{
         ack::{Ack, MAX_ACK_BYTES},
         frame::{ChunkFrame, Frame},
-        packet::{Challenge, Cookie, DataHeader, Hello, Refuse, Reset},
+        packet::{Challenge, Cookie, DataHeader, Echo, Hello, Refuse, Reset},
         VERSION,
     },
     Config, ConfigBuilder, ConnectionId, RefuseReason, Reliability,
@@ -210,7 +210,7 @@ fn violate() -> Attack {
 
 fn reset() -> Attack {
     for_each(|datagram, at| {
-        let reset = Reset { unknown: at.dcid, number: at.number };
+        let reset = Reset { unknown: at.dcid, echo: Echo::Number(at.number) };
         back(datagram, encoded(|out| reset.encode(out)))
     })
 }
@@ -365,7 +365,7 @@ fn refuse() -> Attack {
             Err(_) => seen.back.filter(|_| seen.is_up).map(|client| client.dcid),
         };
         let Some(dcid) = dcid else { return Vec::new() };
-        let refuse = Refuse { dcid, reason: RefuseReason::Busy };
+        let refuse = Refuse { dcid, reason: RefuseReason::Busy, versions: Vec::new() };
         back(datagram, encoded(|out| refuse.encode(out)))
     })
 }

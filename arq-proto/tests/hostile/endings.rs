@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use arq_proto::{
-    wire::packet::{Refuse, Reset},
+    wire::packet::{Echo, Refuse, Reset},
     Config, ConnectionError, ConnectionId, LaneId, RefuseReason,
 };
 use arq_sim::{harness::Victim, AppPlan, Flow, HostConfig, Pair, Scenario, WireConfig};
@@ -91,7 +91,7 @@ fn a_refuse_in_the_wrong_state_or_of_another_is_counted_and_dropped() {
     }
     // No endpoint would route it here.
     let mut wire = Vec::new();
-    Refuse { dcid: SERVER_ID, reason: RefuseReason::Busy }.encode(&mut wire);
+    Refuse { dcid: SERVER_ID, reason: RefuseReason::Busy, versions: Vec::new() }.encode(&mut wire);
     for make in [Client::waiting, Client::open] {
         assert_counted_and_dropped(&mut make(), |client| {
             client.connection.handle_datagram(client.now, server(), &mut wire);
@@ -125,7 +125,7 @@ fn a_reset_proves_itself_by_a_number_that_was_sent_lately() {
         }
         // Nor with the right number, but for another association. No endpoint would route it here.
         let mut wire = Vec::new();
-        Reset { unknown: client.id, number: next - 1 }.encode(&mut wire);
+        Reset { unknown: client.id, echo: Echo::Number(next - 1) }.encode(&mut wire);
         client.connection.handle_datagram(client.now, server(), &mut wire);
         assert_eq!(client.error(), None, "{:?} is not {SERVER_ID:?}", client.id);
         assert_eq!(client.dropped(), dropped + 4);

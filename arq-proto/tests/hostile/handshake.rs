@@ -13,7 +13,7 @@ use arq_proto::{
     wire::{
         cursor::Reader,
         frame::Frame,
-        packet::{Cookie, DataHeader, Reset},
+        packet::{Cookie, DataHeader, Echo, Reset},
         VERSION,
     },
     Config, ConfigBuilder, ConnectionHandle, ConnectionId, Endpoint, EndpointConfig, Routed,
@@ -192,7 +192,7 @@ fn a_cookie_vouches_for_address_port_ids_version_instance_and_time() {
         for (what, lie) in &lies {
             let routed = server.route(now, lie.from, &lie.packet(), &mut reply);
             assert!(matches!(routed, Routed::Reply), "seed {seed}, another {what}: {routed:?}");
-            let reset = Reset { unknown: lie.server, number: 0 };
+            let reset = Reset { unknown: lie.server, echo: Echo::Number(0) };
             assert_eq!(Reset::decode(&reply), Ok(reset), "seed {seed}, another {what}");
         }
         let routed = server.route(now, truth.from, &truth.packet(), &mut reply);

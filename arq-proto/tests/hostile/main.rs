@@ -15,6 +15,7 @@ mod frames;
 mod handshake;
 mod parameters;
 mod reports;
+mod secured;
 mod strangers;
 
 use std::net::SocketAddr;

@@ -9,7 +9,7 @@ use std::{
 
 use arq_proto::{
     wire::{
-        packet::{Hello, PacketKind, Reset},
+        packet::{Echo, Hello, PacketKind, Reset},
         VERSION,
     },
     Config, ConfigBuilder, Connection, ConnectionError, ConnectionId, Datagram, LaneId, Refusal,
@@ -55,7 +55,7 @@ pub(crate) trait Side {
     /// Somebody says that the peer does not know this packet.
     fn reset(&mut self, seen: Sighting) {
         let mut reset = Vec::new();
-        Reset { unknown: seen.dcid, number: seen.number }.encode(&mut reset);
+        Reset { unknown: seen.dcid, echo: Echo::Number(seen.number) }.encode(&mut reset);
         let from = self.connection().remote();
         self.with(&mut |now, connection| connection.handle_datagram(now, from, &mut reset));
     }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use arq_proto::{
-    wire::packet::{Refuse, Reset},
+    wire::packet::{Echo, Refuse, Reset},
     Config, ConnectionError, ConnectionId, RefuseReason, Reliability,
 };
 use arq_sim::{
@@ -171,8 +171,9 @@ fn guesses_from_off_the_path_end_nothing() {
         let id = ConnectionId(rng.u64(..));
         let mut bytes = Vec::new();
         match n % 3 {
-            0 => Reset { unknown: id, number: n / 3 }.encode(&mut bytes),
-            1 => Refuse { dcid: id, reason: RefuseReason::Busy }.encode(&mut bytes),
+            0 => Reset { unknown: id, echo: Echo::Number(n / 3) }.encode(&mut bytes),
+            1 => Refuse { dcid: id, reason: RefuseReason::Busy, versions: Vec::new() }
+                .encode(&mut bytes),
             _ => bytes = hello(&mut rng),
         }
         let after = Duration::from_micros(u64::from(n) * 100);

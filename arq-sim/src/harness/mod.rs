@@ -12,6 +12,7 @@ use arq_proto::{
     recv::reassembly::Reassembly,
     wire::{
         cursor::Reader,
+        flight::{HandshakeFrame, HandshakeHeader, SealedChallenge, Terms},
         frame::{ChunkFrame, Frame, RepairFrame},
         packet::{peek_connection_id, Challenge, DataHeader, Hello, PacketKind, Refuse, Reset},
         params::Params,
@@ -41,7 +42,39 @@ pub fn packet_decode(data: &[u8]) {
     }
 }
 
+/// The packets of a cryptographic handshake, and their frames.
+fn decode_handshake(datagram: &[u8]) {
+    let mut out = Vec::new();
+    if let Ok(challenge) = SealedChallenge::decode(datagram) {
+        challenge.encode(None, &mut out);
+        assert_eq!(SealedChallenge::decode(&out), Ok(challenge));
+    }
+    out.clear();
+    if let Ok((header, sealed_at)) = HandshakeHeader::decode(datagram) {
+        header.encode(&mut out);
+        assert_eq!(HandshakeHeader::decode(&out), Ok((header, out.len())));
+        decode_handshake_frames(Reader::new(header.clear));
+        decode_handshake_frames(Reader::new(&datagram[sealed_at..]));
+    }
+    if let Ok((_, frames)) = Hello::decode_with(datagram) {
+        decode_handshake_frames(frames);
+    }
+    decode_handshake_frames(Reader::new(datagram));
+    if let Ok(terms) = Terms::decode(datagram) {
+        assert_eq!(Terms::decode(&terms.encoded()), Ok(terms));
+    }
+}
+
+fn decode_handshake_frames(mut reader: Reader<'_>) {
+    while let Ok(Some(frame)) = HandshakeFrame::decode(&mut reader) {
+        let mut out = Vec::new();
+        frame.encode(&mut out);
+        assert_eq!(HandshakeFrame::decode(&mut Reader::new(&out)), Ok(Some(frame)));
+    }
+}
+
 fn decode_packet(datagram: &[u8]) {
+    decode_handshake(datagram);
     let _ = peek_connection_id(datagram);
     if let Some(first) = datagram.first() {
         let _ = PacketKind::of(*first);

@@ -8,7 +8,7 @@ use std::{net::SocketAddr, time::Duration};
 use arbitrary::{Arbitrary, Unstructured};
 use arq_proto::{
     wire::{
-        packet::{Challenge, Refuse, Reset},
+        packet::{Challenge, Echo, Refuse, Reset},
         params::Params,
         VERSION,
     },
@@ -158,11 +158,12 @@ fn serve(victim: &mut Victim, operation: ServerOperation) {
         }
         ServerOperation::Refuse(is_busy) => {
             let reason = if is_busy { RefuseReason::Busy } else { RefuseReason::Version };
-            Refuse { dcid, reason }.encode(&mut out);
+            Refuse { dcid, reason, versions: Vec::new() }.encode(&mut out);
         }
         ServerOperation::Reset(back) => {
             let Some((unknown, newest)) = victim.sends_to() else { return };
-            Reset { unknown, number: newest.wrapping_sub(back.into()) }.encode(&mut out);
+            Reset { unknown, echo: Echo::Number(newest.wrapping_sub(back.into())) }
+                .encode(&mut out);
         }
     }
     victim.datagram(victim.peer(), &out);

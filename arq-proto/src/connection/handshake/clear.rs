@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! From nothing to an association: one round trip, and no state at the server before the client has
-//! shown that it receives at its address (`docs/protocol.md` §2).
+//! From nothing to an association in the clear: no state at the server before the client has shown that it receives at its
+//! address.
 
 use std::{
     net::SocketAddr,
     time::{Duration, Instant},
 };
 
-use super::{
-    receive::Arrived, suspicion::Evidence, unreachable::is_same, unreachable::WeakEvidence,
-    Connection, Origin, State,
-};
 use crate::{
+    connection::{
+        receive::Arrived,
+        suspicion::Evidence,
+        unreachable::{is_same, WeakEvidence},
+        Connection, Origin, State,
+    },
     error::{ConnectionError, RefuseReason},
     event::Event,
     timer::TimerKind,
@@ -20,33 +22,33 @@ use crate::{
     wire::{
         packet::{self, Challenge, Cookie, Refuse},
         params::Params,
-        BASE_MTU, LEAST_HELLO_BYTES, VERSION,
+        Version, BASE_MTU, LEAST_HELLO_BYTES, VERSION,
     },
 };
 
 /// A HELLO is repeated after this: soon, since a radio's round trip is short and its losses many. Then after as long
 /// again as the attempt has lasted.
 const FIRST_INTERVAL: Duration = Duration::from_millis(50);
-const MAX_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const MAX_INTERVAL: Duration = Duration::from_secs(1);
 /// So long a server that has refused is asked on: whoever reads packets can say REFUSE, but cannot keep the server from
 /// saying CHALLENGE.
 const REFUSAL_DOUBTED_FOR: Duration = Duration::from_secs(1);
 /// HELLOs that leave at once: a long one, and a short one for paths that do not carry that.
-const FIRST_HELLOS: u8 = 2;
+pub(super) const FIRST_HELLOS: u8 = 2;
 
 /// A client before the server's answer.
 #[derive(Debug)]
-pub(super) struct Hello {
+pub(in crate::connection) struct Hello {
     instance: u64,
     started: Instant,
-    /// Length of the first HELLO; all others are [`LEAST_HELLO_BYTES`] long.
+    /// Length of the first HELLO; all others are [`LEAST_HELLO_BYTES`] long, unless they carry a flight.
     longest_bytes: u16,
     /// When each attempt was sent.
-    pub(super) sent: Vec<Instant>,
-    due: u8,
-    pub(super) weak_evidence: WeakEvidence,
+    pub(in crate::connection) sent: Vec<Instant>,
+    pub(super) due: u8,
+    pub(in crate::connection) weak_evidence: WeakEvidence,
     /// Somebody has said REFUSE.
-    refused: Option<RefuseReason>,
+    refused: Option<ConnectionError>,
 }
 
 impl Hello {
@@ -60,21 +62,24 @@ impl Hello {
 
     /// When it is given up.
     fn deadline(&self, within: Duration) -> Instant {
-        let within = self.refused.map_or(within, |_| within.min(REFUSAL_DOUBTED_FOR));
+        let within = match &self.refused {
+            Some(_) => within.min(REFUSAL_DOUBTED_FOR),
+            None => within,
+        };
         self.started + within
     }
 }
 
 /// What a client repeats until the server has answered.
 #[derive(Debug)]
-pub(super) struct CookieEcho {
+pub(in crate::connection) struct CookieEcho {
     version: u32,
     cookie: Vec<u8>,
     params: Vec<u8>,
 }
 
 impl CookieEcho {
-    pub(super) fn frame(&self, scid: ConnectionId) -> Cookie<'_> {
+    pub(in crate::connection) fn frame(&self, scid: ConnectionId) -> Cookie<'_> {
         Cookie { scid, version: self.version, cookie: &self.cookie, params: &self.params }
     }
 }
@@ -128,7 +133,12 @@ impl Connection {
         connection
     }
 
-    pub(super) fn on_challenge(&mut self, now: Instant, challenge: Challenge, arrived: Arrived) {
+    pub(in crate::connection) fn on_challenge(
+        &mut self,
+        now: Instant,
+        challenge: Challenge,
+        arrived: Arrived,
+    ) {
         let is_asked = is_same(arrived.from, self.path.remote);
         if challenge.dcid != self.local_cid || challenge.version != VERSION || !is_asked {
             self.counters.datagrams_dropped += 1;
@@ -162,37 +172,62 @@ impl Connection {
     }
 
     /// A server that refuses says so each time that it is asked.
-    pub(super) fn on_refuse(&mut self, now: Instant, refuse: Refuse, from: SocketAddr) {
+    pub(in crate::connection) fn on_refuse(
+        &mut self,
+        now: Instant,
+        refuse: &Refuse,
+        from: SocketAddr,
+    ) {
         let is_told = refuse.dcid == self.local_cid && is_same(from, self.path.remote);
-        match &mut self.state {
-            State::Hello(hello) if is_told => {
-                hello.refused = Some(refuse.reason);
-            }
-            State::Open { cookie: Some(_) } | State::Flushing { cookie: Some(_) } if is_told => {
-                self.suspect(now, Evidence::Refused(refuse.reason), self.newest_sent());
+        let error = self.error_of(refuse);
+        let is_unconfirmed = self.is_unconfirmed();
+        match (&mut self.state, refuse.reason) {
+            // What its session does not take, it may take of another one.
+            (State::Hello(_), RefuseReason::Handshake { .. }) if is_told => self.spoil(now, error),
+            (State::Hello(hello), _) if is_told => hello.refused = Some(error),
+            (State::Open { .. } | State::Flushing { .. }, reason) if is_told && is_unconfirmed => {
+                self.suspect(now, Evidence::Refused(reason), self.newest_sent());
             }
             _ => self.counters.datagrams_dropped += 1,
         }
     }
 
-    pub(super) fn on_handshake_timer(&mut self, now: Instant) {
+    /// What it means that the server refuses.
+    fn error_of(&self, refuse: &Refuse) -> ConnectionError {
+        let takes = |version: Version| refuse.versions.contains(&version.number());
+        match refuse.reason {
+            RefuseReason::Version if self.protection.is_sealed() && takes(Version::Clear) => {
+                ConnectionError::PeerOnlyClear
+            }
+            RefuseReason::Version if !self.protection.is_sealed() && takes(Version::Sealed) => {
+                ConnectionError::PeerOnlySealed
+            }
+            reason => ConnectionError::Refused(reason),
+        }
+    }
+
+    pub(super) fn on_hello_timer(&mut self, now: Instant) {
         let State::Hello(hello) = &mut self.state else { return };
         let within = self.config.handshake_timeout;
         let deadline = hello.deadline(within);
         if now >= deadline {
             let (most, least) = (hello.longest_bytes, LEAST_HELLO_BYTES);
             let timed_out = ConnectionError::HandshakeTimedOut { within, most, least };
-            let error = hello.refused.map_or(timed_out, ConnectionError::Refused);
+            let error = hello.refused.take().unwrap_or(timed_out);
             self.end(error);
             return;
         }
-        hello.due = hello.due.max(1);
-        let interval = now.saturating_duration_since(hello.started).min(MAX_INTERVAL);
+        let (asks, longest) = match &self.handshake {
+            Some(handshake) => handshake.asks_for_more(),
+            None => (1, MAX_INTERVAL),
+        };
+        hello.due = hello.due.max(asks);
+        let interval = now.saturating_duration_since(hello.started).min(longest);
         self.timers.set(TimerKind::Handshake, Some((now + interval).min(deadline)));
     }
 
     /// Appends a HELLO if one is due.
-    pub(super) fn write_hello(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
+    pub(in crate::connection) fn write_hello(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
         let State::Hello(hello) = &mut self.state else { return false };
         if hello.due == 0 {
             return false;
@@ -203,25 +238,33 @@ impl Connection {
         if attempt < u8::MAX {
             hello.sent.push(now);
         }
-        packet::Hello {
-            scid: self.local_cid,
-            instance: hello.instance,
-            attempt,
-            versions: vec![VERSION],
-            bytes: hello.bytes_of(attempt),
+        let (scid, instance) = (self.local_cid, hello.instance);
+        if let Some(handshake) = &mut self.handshake {
+            let frames = Self::hello_frames(handshake);
+            let (versions, bytes) = (vec![Version::Sealed.number()], handshake.datagram_bytes);
+            packet::Hello { scid, instance, attempt, versions, bytes }.encode_with(
+                &frames,
+                Some(handshake.security.as_ref()),
+                out,
+            );
+        } else {
+            let (versions, bytes) = (vec![VERSION], hello.bytes_of(attempt));
+            packet::Hello { scid, instance, attempt, versions, bytes }.encode(out);
         }
-        .encode(out);
         true
     }
 
-    /// The server has answered: it has its state, the cookie is no longer needed.
-    pub(super) fn confirm(&mut self) {
+    /// The server has answered: it has its state, neither cookie nor flight is needed any longer.
+    pub(in crate::connection) fn confirm(&mut self) {
+        if self.handshake.take().is_some() {
+            self.timers.set(TimerKind::Handshake, None);
+        }
         if let State::Open { cookie } | State::Flushing { cookie } = &mut self.state {
             *cookie = None;
         }
     }
 
-    pub(super) fn cookie(&self) -> Option<Cookie<'_>> {
+    pub(in crate::connection) fn cookie(&self) -> Option<Cookie<'_>> {
         match &self.state {
             State::Open { cookie: Some(cookie) } | State::Flushing { cookie: Some(cookie) } => {
                 Some(cookie.frame(self.local_cid))
@@ -229,6 +272,7 @@ impl Connection {
             State::Open { cookie: None }
             | State::Flushing { cookie: None }
             | State::Hello(_)
+            | State::Accepting
             | State::Closing(_)
             | State::Drained => None,
         }

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! Which connection owns this datagram? And the part of the handshake that keeps no state.
+//! Which connection owns this datagram? And what is answered to those that belong to none: see [`hello`] and [`cookie`].
+
+mod config;
+mod cookie;
+mod hello;
 
 use std::{
     collections::{BTreeMap, VecDeque},
     hash::Hasher,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     time::{Duration, Instant},
 };
 
@@ -14,66 +18,44 @@ use rand_core::{RngCore, SeedableRng};
 use siphasher::sip128::{Hasher128, SipHasher24};
 
 use crate::{
-    admission::{Answers, Places},
+    admission::{Answers, Places, Seats},
     config::Config,
-    connection::{is_same, Accepted, Connection, Origin},
+    connection::{is_same, Accepted, Connection, Origin, ATTEMPTS},
     error::RefuseReason,
+    session::Protection,
     stats::EndpointStats,
     units::ConnectionId,
     wire::{
+        checksum::verify_checksum,
         cursor::{DecodeError, Reader},
-        packet::{
-            peek_connection_id, Challenge, Cookie, DataHeader, Hello, PacketKind, Refuse, Reset,
-        },
+        flight::HandshakeHeader,
+        packet::{peek_connection_id, Challenge, DataHeader, Echo, PacketKind, Refuse, Reset},
         params::Params,
-        protection::verify_checksum,
-        VERSION,
+        protection::{echo_of, MAX_TAG_BYTES, SEALED_HEADER_BYTES},
+        Version, VERSION,
     },
 };
+use config::DEFAULT_MAX_CONNECTIONS;
+pub use config::{Connect, EndpointConfig};
+use cookie::Claim;
 
 /// A cookie is good for this long: an unlucky first packet may take many tries. The ids of closed
 /// connections are remembered as long, so that a late packet cannot bring one back.
 const COOKIE_LIFETIME: Duration = Duration::from_secs(60);
 /// When there are more of them, the cookies of those that are forgotten are refused, with all others of their age.
 const MAX_REMEMBERED_IDS: usize = 4_096;
-const DEFAULT_MAX_CONNECTIONS: usize = 4_096;
 /// Challenges in 250 ms. One costs a hash and a system call, so all of them a tenth of a core at most.
 const CHALLENGES: u16 = 5_000;
 /// Resets in 250 ms: one for each connection that there may have been before a restart. They are shorter than
 /// what they answer, so useless for a flood.
 const RESETS: u16 = DEFAULT_MAX_CONNECTIONS as u16;
 
-/// How an endpoint behaves.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct EndpointConfig {
-    /// The configuration of accepted connections; `None` accepts none.
-    pub accept: Option<Config>,
-    /// Connections at once; further ones are refused. A source, an IPv4 /24 or an IPv6 /48, holds at most 16, or three
-    /// for each that is free.
-    pub max_connections: usize,
-}
-
-impl EndpointConfig {
-    /// Accepts connections with this configuration, or none.
-    #[must_use]
-    pub fn new(accept: impl Into<Option<Config>>) -> Self {
-        Self { accept: accept.into(), max_connections: DEFAULT_MAX_CONNECTIONS }
-    }
-
-    /// Sets [`Self::max_connections`].
-    #[must_use]
-    pub fn with_max_connections(self, max_connections: usize) -> Self {
-        Self { max_connections, ..self }
-    }
-}
-
-impl Default for EndpointConfig {
-    /// Accepts none, and has 4,096 connections at most.
-    fn default() -> Self {
-        Self::new(None)
-    }
-}
+/// Handshakes at once of clients that have returned a cookie.
+const VALIDATED_HANDSHAKES: usize = 1_024;
+/// Such handshakes that are begun in 250 ms: a signature and a key exchange each, a twentieth of a core.
+const BEGUN: u16 = 50;
+/// Ids that a peer may have said before it has proved who it is.
+const MAX_REMOTE_IDS: usize = 8;
 
 /// Names a connection of an endpoint; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -104,11 +86,21 @@ pub enum Routed {
 #[derive(Debug)]
 struct Known {
     local_cid: ConnectionId,
-    remote_cid: Option<ConnectionId>,
+    /// So many ids from that on are its own: each attempt at a handshake has another one.
+    attempts: u64,
+    /// What the peer calls itself, or those who say to be it, before it has proved that.
+    remote_cids: Vec<ConnectionId>,
     /// Where it began.
     remote: SocketAddr,
     /// The peer has opened it.
     is_accepted: bool,
+}
+
+impl Known {
+    fn local_cids(&self) -> impl Iterator<Item = ConnectionId> {
+        let first = self.local_cid.0;
+        (0..self.attempts).map(move |attempt| ConnectionId(first ^ attempt))
+    }
 }
 
 /// Finds the connection of each datagram, and makes new ones.
@@ -127,12 +119,19 @@ pub struct Endpoint {
     by_remote_cid: BTreeMap<ConnectionId, ConnectionHandle>,
     /// Accepted connections by the peer's address at that time, with the peer's instance.
     by_peer: BTreeMap<SocketAddr, (ConnectionHandle, u64)>,
+    /// Those that a HELLO has made, which is repeated.
+    by_hello: BTreeMap<(SocketAddr, ConnectionId), ConnectionHandle>,
     closed: VecDeque<(Instant, ConnectionId)>,
     /// Cookies issued before this time are refused.
     cookies_from_us: u64,
     challenges: Answers,
     resets: Answers,
     places: Places,
+    /// Handshakes of clients that may be anywhere, and of those that have returned a cookie.
+    unvalidated: Seats,
+    validated: Seats,
+    /// Handshakes of the former that were begun.
+    begun: Answers,
     stats: EndpointStats,
 }
 
@@ -147,7 +146,6 @@ impl Endpoint {
         hasher.write(b"sources");
         let slot_key = hasher.finish128().as_bytes();
         Self {
-            config,
             cookie_key,
             instance: rng.next_u64(),
             rng,
@@ -158,11 +156,16 @@ impl Endpoint {
             by_local_cid: BTreeMap::new(),
             by_remote_cid: BTreeMap::new(),
             by_peer: BTreeMap::new(),
+            by_hello: BTreeMap::new(),
             closed: VecDeque::new(),
             cookies_from_us: 0,
             challenges: Answers::new(CHALLENGES, slot_key, now),
             resets: Answers::new(RESETS, slot_key, now),
             places: Places::default(),
+            unvalidated: Seats::new(config.max_unvalidated_handshakes),
+            validated: Seats::new(VALIDATED_HANDSHAKES),
+            begun: Answers::new(BEGUN, slot_key, now),
+            config,
             stats: EndpointStats::default(),
         }
     }
@@ -183,22 +186,44 @@ impl Endpoint {
         &mut self,
         now: Instant,
         remote: SocketAddr,
-        config: Config,
+        connect: impl Into<Connect>,
     ) -> (ConnectionHandle, Connection) {
+        let Connect { config, protection, server_name } = connect.into();
         self.now = self.now.max(now);
         let local_cid = ConnectionId(self.rng.next_u64());
-        let handle = self.insert(Known { local_cid, remote_cid: None, remote, is_accepted: false });
+        let attempts = match &protection {
+            Protection::Clear => 1,
+            Protection::Sealed(_) => ATTEMPTS,
+        };
+        let handle = self.insert(Known {
+            local_cid,
+            attempts,
+            remote_cids: Vec::new(),
+            remote,
+            is_accepted: false,
+        });
         let origin = self.origin(config, remote, local_cid);
-        (handle, Connection::connect(now, origin, self.instance))
+        let connection = match protection {
+            Protection::Clear => Connection::connect(now, origin, self.instance),
+            Protection::Sealed(security) => {
+                Connection::connect_sealed(now, origin, security, server_name)
+            }
+        };
+        (handle, connection)
     }
 
     /// Forgets a connection that has drained.
     pub fn remove(&mut self, handle: ConnectionHandle) {
         let Some(known) = self.known.remove(&handle) else { return };
-        self.by_local_cid.remove(&known.local_cid);
-        if let Some(remote_cid) = known.remote_cid {
-            if self.by_remote_cid.get(&remote_cid) == Some(&handle) {
-                self.by_remote_cid.remove(&remote_cid);
+        for local_cid in known.local_cids() {
+            self.by_local_cid.remove(&local_cid);
+        }
+        for remote_cid in &known.remote_cids {
+            if self.by_remote_cid.get(remote_cid) == Some(&handle) {
+                self.by_remote_cid.remove(remote_cid);
+            }
+            if self.by_hello.get(&(known.remote, *remote_cid)) == Some(&handle) {
+                self.by_hello.remove(&(known.remote, *remote_cid));
             }
         }
         // No cookie brings back what this side opened.
@@ -208,6 +233,10 @@ impl Endpoint {
         self.places.give_back(known.remote.ip());
         if self.by_peer.get(&known.remote).is_some_and(|&(current, _)| current == handle) {
             self.by_peer.remove(&known.remote);
+        }
+        if matches!(self.config.protection, Protection::Sealed(_)) {
+            // No cookie alone makes a connection.
+            return;
         }
         self.forget_closed(self.now);
         if self.closed.len() >= MAX_REMEMBERED_IDS {
@@ -247,15 +276,19 @@ impl Endpoint {
         let id = peek_connection_id(datagram).ok_or(DecodeError::Truncated("dcid"))?;
         let owner = self.by_local_cid.get(&id).copied();
         match (PacketKind::of(first)?, owner) {
-            (PacketKind::Hello, _) => self.on_hello(now, from, Hello::decode(datagram)?, reply),
-            (PacketKind::Data { .. } | PacketKind::Refuse, Some(handle)) => {
+            (PacketKind::Hello, _) => self.on_hello(now, from, datagram, reply),
+            (PacketKind::Data { .. } | PacketKind::Sealed | PacketKind::Refuse, Some(handle)) => {
                 Ok(Routed::Connection(handle))
             }
             (PacketKind::Challenge, Some(handle)) => {
-                let challenge = Challenge::decode(datagram)?;
-                if challenge.version == VERSION {
-                    self.learn_remote_cid(handle, from, challenge.scid);
+                if let Ok(Challenge { version: VERSION, scid, .. }) = Challenge::decode(datagram) {
+                    self.learn_remote_cid(handle, from, scid, 1);
                 }
+                Ok(Routed::Connection(handle))
+            }
+            (PacketKind::Handshake, Some(handle)) => {
+                let (header, _) = HandshakeHeader::decode(datagram)?;
+                self.learn_remote_cid(handle, from, header.scid, MAX_REMOTE_IDS);
                 Ok(Routed::Connection(handle))
             }
             (PacketKind::Reset, _) => {
@@ -264,7 +297,16 @@ impl Endpoint {
                 Ok(owner.map_or(Routed::Dropped, |&handle| Routed::Connection(handle)))
             }
             (PacketKind::Data { .. }, None) => self.on_unknown(now, from, datagram, reply),
-            (PacketKind::Challenge | PacketKind::Refuse, None) => Ok(Routed::Dropped),
+            (PacketKind::Sealed, None) => {
+                if datagram.len() <= SEALED_HEADER_BYTES + MAX_TAG_BYTES {
+                    return Ok(Routed::Dropped);
+                }
+                let echo = Echo::Tag(echo_of(datagram).unwrap_or_default());
+                Ok(self.reset(now, from, Reset { unknown: id, echo }, reply))
+            }
+            (PacketKind::Challenge | PacketKind::Refuse | PacketKind::Handshake, None) => {
+                Ok(Routed::Dropped)
+            }
         }
     }
 
@@ -277,55 +319,18 @@ impl Endpoint {
         };
         let by_id = match PacketKind::of(*quote.first()?).ok()? {
             PacketKind::Hello => &self.by_local_cid,
-            PacketKind::Data { .. } => &self.by_remote_cid,
-            PacketKind::Challenge | PacketKind::Refuse | PacketKind::Reset => return None,
+            PacketKind::Data { .. } | PacketKind::Sealed => &self.by_remote_cid,
+            PacketKind::Challenge
+            | PacketKind::Refuse
+            | PacketKind::Reset
+            | PacketKind::Handshake => return None,
         };
         by_id.get(&id).copied()
     }
 
-    /// Answers a HELLO from what it says and a key: nothing is kept.
-    fn on_hello(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        hello: Hello,
-        reply: &mut Vec<u8>,
-    ) -> Result<Routed, DecodeError> {
-        let Some(config) = &self.config.accept else { return Ok(Routed::Dropped) };
-        if !self.challenges.take(now, from.ip()) {
-            return Ok(Routed::Dropped);
-        }
-        if !hello.versions.contains(&VERSION) {
-            return Ok(self.refuse(hello.scid, RefuseReason::Version, reply));
-        }
-        let params = Connection::params(config);
-        let scid = ConnectionId(self.rng.next_u64());
-        let claim = Claim {
-            from,
-            client: hello.scid,
-            server: scid,
-            instance: hello.instance,
-            hello_bytes: hello.bytes,
-        };
-        Challenge {
-            dcid: hello.scid,
-            scid,
-            version: VERSION,
-            attempt: hello.attempt,
-            cookie: self.issue(now, &claim),
-            params,
-        }
-        .encode(reply);
-        if reply.len() > hello.bytes.into() {
-            reply.clear();
-            return Ok(Routed::Dropped);
-        }
-        self.stats.challenges_sent += 1;
-        Ok(Routed::Reply)
-    }
-
     fn refuse(&mut self, dcid: ConnectionId, reason: RefuseReason, reply: &mut Vec<u8>) -> Routed {
-        Refuse { dcid, reason }.encode(reply);
+        let versions = vec![Version::from(&self.config.protection).number()];
+        Refuse { dcid, reason, versions }.encode_with(self.security(), reply);
         self.stats.refused += 1;
         Routed::Reply
     }
@@ -341,16 +346,19 @@ impl Endpoint {
     ) -> Result<Routed, DecodeError> {
         let packet = verify_checksum(datagram)?;
         let header = DataHeader::decode(&mut Reader::new(packet))?;
-        let (Some(cookie), true) = (header.cookie.as_ref(), self.config.accept.is_some()) else {
-            return Ok(self.reset(now, from, &header, reply));
+        let reset = Reset { unknown: header.dcid, echo: Echo::Number(header.number) };
+        let accepts =
+            self.config.accept.is_some() && matches!(self.config.protection, Protection::Clear);
+        let (Some(cookie), true) = (header.cookie.as_ref(), accepts) else {
+            return Ok(self.reset(now, from, reset, reply));
         };
         let Some((claim, age)) = self.verify(now, from, header.dcid, cookie) else {
-            return Ok(self.reset(now, from, &header, reply));
+            return Ok(self.reset(now, from, reset, reply));
         };
         // Not before: of a flood of strays none shall cost a search.
         self.forget_closed(now);
         if self.closed.iter().any(|&(_, id)| id == header.dcid) {
-            return Ok(self.reset(now, from, &header, reply));
+            return Ok(self.reset(now, from, reset, reply));
         }
         let free = self.config.max_connections.saturating_sub(self.known.len());
         if !self.places.has_room(from.ip(), free) {
@@ -377,9 +385,13 @@ impl Endpoint {
         accepted: Accepted,
     ) -> Routed {
         let Claim { from, server: local_cid, instance, .. } = *claim;
-        let remote_cid = Some(accepted.remote_cid);
-        let known = Known { local_cid, remote_cid, remote: from, is_accepted: true };
-        let handle = self.insert(known);
+        let handle = self.insert(Known {
+            local_cid,
+            attempts: 1,
+            remote_cids: vec![accepted.remote_cid],
+            remote: from,
+            is_accepted: true,
+        });
         self.places.take(from.ip());
         let previous = self.by_peer.insert(from, (handle, instance));
         let older = previous.filter(|&(_, before)| before != instance).map(|(old, _)| old);
@@ -398,19 +410,28 @@ impl Endpoint {
     fn insert(&mut self, known: Known) -> ConnectionHandle {
         let handle = ConnectionHandle(self.next_handle);
         self.next_handle += 1;
-        self.by_local_cid.insert(known.local_cid, handle);
-        if let Some(remote_cid) = known.remote_cid {
-            self.by_remote_cid.entry(remote_cid).or_insert(handle);
+        for local_cid in known.local_cids() {
+            self.by_local_cid.insert(local_cid, handle);
+        }
+        for remote_cid in &known.remote_cids {
+            self.by_remote_cid.entry(*remote_cid).or_insert(handle);
         }
         self.known.insert(handle, known);
         handle
     }
 
-    /// The first challenge of who was asked counts, as for the connection.
-    fn learn_remote_cid(&mut self, handle: ConnectionHandle, from: SocketAddr, id: ConnectionId) {
+    /// The first answers of who was asked count.
+    fn learn_remote_cid(
+        &mut self,
+        handle: ConnectionHandle,
+        from: SocketAddr,
+        id: ConnectionId,
+        most: usize,
+    ) {
         let Some(known) = self.known.get_mut(&handle) else { return };
-        if known.remote_cid.is_none() && is_same(from, known.remote) {
-            known.remote_cid = Some(id);
+        let is_answer = !known.is_accepted && is_same(from, known.remote);
+        if is_answer && known.remote_cids.len() < most && !known.remote_cids.contains(&id) {
+            known.remote_cids.push(id);
             self.by_remote_cid.entry(id).or_insert(handle);
         }
     }
@@ -419,13 +440,13 @@ impl Endpoint {
         &mut self,
         now: Instant,
         from: SocketAddr,
-        header: &DataHeader<'_>,
+        reset: Reset,
         reply: &mut Vec<u8>,
     ) -> Routed {
         if !self.resets.take(now, from.ip()) {
             return Routed::Dropped;
         }
-        Reset { unknown: header.dcid, number: header.number }.encode(reply);
+        reset.encode(reply);
         self.stats.resets_sent += 1;
         Routed::Reply
     }
@@ -436,69 +457,8 @@ impl Endpoint {
         }
     }
 
-    fn issue(&self, now: Instant, claim: &Claim) -> Vec<u8> {
-        let issued_us = self.micros(now);
-        let mut cookie = Vec::with_capacity(34);
-        cookie.extend_from_slice(&issued_us.to_be_bytes());
-        cookie.extend_from_slice(&claim.instance.to_be_bytes());
-        cookie.extend_from_slice(&claim.hello_bytes.to_be_bytes());
-        cookie.extend_from_slice(&self.authenticate(issued_us, claim).to_be_bytes());
-        cookie
-    }
-
-    /// What the cookie vouches for and its age, if it is ours, fresh and for this client.
-    fn verify(
-        &self,
-        now: Instant,
-        from: SocketAddr,
-        server: ConnectionId,
-        cookie: &Cookie<'_>,
-    ) -> Option<(Claim, Duration)> {
-        let mut reader = Reader::new(cookie.cookie);
-        let issued_us = reader.u64("cookie.time").ok()?;
-        let instance = reader.u64("cookie.instance").ok()?;
-        let hello_bytes = reader.u16("cookie.hello").ok()?;
-        let mac = reader.bytes(16, "cookie.mac").ok()?;
-        let claim = Claim { from, client: cookie.scid, server, instance, hello_bytes };
-        let expected = self.authenticate(issued_us, &claim).to_be_bytes();
-        // In constant time: no byte of the code is confirmed to one who guesses.
-        let differs = mac.iter().zip(expected).fold(0, |diff, (a, b)| diff | (a ^ b));
-        let age = Duration::from_micros(self.micros(now).checked_sub(issued_us)?);
-        let valid = differs == 0
-            && reader.is_empty()
-            && age <= COOKIE_LIFETIME
-            && issued_us >= self.cookies_from_us
-            && cookie.version == VERSION;
-        valid.then_some((claim, age))
-    }
-
-    fn authenticate(&self, issued_us: u64, claim: &Claim) -> u128 {
-        let mut hasher = SipHasher24::new_with_key(&self.cookie_key);
-        let ip = match claim.from.ip() {
-            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-            IpAddr::V6(ip) => ip,
-        };
-        hasher.write(&ip.octets());
-        hasher.write(&claim.from.port().to_be_bytes());
-        for value in [issued_us, claim.client.0, claim.server.0, claim.instance] {
-            hasher.write(&value.to_be_bytes());
-        }
-        hasher.write(&claim.hello_bytes.to_be_bytes());
-        hasher.finish128().as_u128()
-    }
-
     fn micros(&self, now: Instant) -> u64 {
         let micros = now.saturating_duration_since(self.epoch).as_micros();
         u64::try_from(micros).unwrap_or(u64::MAX)
     }
-}
-
-/// What a cookie vouches for.
-struct Claim {
-    from: SocketAddr,
-    client: ConnectionId,
-    server: ConnectionId,
-    instance: u64,
-    /// Length of the HELLO: the path has carried as much.
-    hello_bytes: u16,
 }

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! How does an endpoint behave, and how is a connection opened?
+
+use std::sync::Arc;
+
+use crate::{
+    config::Config,
+    session::{Protection, Security},
+};
+
+pub(super) const DEFAULT_MAX_CONNECTIONS: usize = 4_096;
+/// Handshakes at once of clients that may be anywhere: a signature and 16 KiB each.
+const UNVALIDATED_HANDSHAKES: usize = 64;
+
+/// How an endpoint behaves.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct EndpointConfig {
+    /// The configuration of accepted connections; `None` accepts none.
+    pub accept: Option<Config>,
+    /// Connections at once; further ones are refused. A source, an IPv4 /24 or an IPv6 /48, holds at most 16, or three
+    /// for each that is free.
+    pub max_connections: usize,
+    /// What accepted connections are protected by. Who offers something else is refused.
+    pub protection: Protection,
+    /// Cryptographic handshakes at once of clients that have not shown that they receive at their address, 64 by default.
+    /// Others are asked for a cookie first, which takes another round trip. 0 asks all.
+    pub max_unvalidated_handshakes: usize,
+}
+
+impl EndpointConfig {
+    /// Accepts connections with this configuration, or none.
+    #[must_use]
+    pub fn new(accept: impl Into<Option<Config>>) -> Self {
+        Self {
+            accept: accept.into(),
+            max_connections: DEFAULT_MAX_CONNECTIONS,
+            protection: Protection::Clear,
+            max_unvalidated_handshakes: UNVALIDATED_HANDSHAKES,
+        }
+    }
+
+    /// Sets [`Self::max_connections`].
+    #[must_use]
+    pub fn with_max_connections(self, max_connections: usize) -> Self {
+        Self { max_connections, ..self }
+    }
+
+    /// Sets [`Self::max_unvalidated_handshakes`].
+    #[must_use]
+    pub fn with_max_unvalidated_handshakes(self, max_unvalidated_handshakes: usize) -> Self {
+        Self { max_unvalidated_handshakes, ..self }
+    }
+
+    /// Sets [`Self::protection`].
+    #[must_use]
+    pub fn with_protection(self, protection: Protection) -> Self {
+        Self { protection, ..self }
+    }
+}
+
+/// How a connection is opened.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Connect {
+    /// Its configuration.
+    pub config: Config,
+    /// What it is protected by. A peer that takes something else is an error.
+    pub protection: Protection,
+    /// Whom the peer must prove to be where packets are sealed: the name or IP address in its certificate.
+    pub server_name: String,
+}
+
+impl Connect {
+    /// Seals packets with the keys of a handshake with `server_name`.
+    #[must_use]
+    pub fn sealed(
+        config: Config,
+        security: Arc<dyn Security>,
+        server_name: impl Into<String>,
+    ) -> Self {
+        Self { config, protection: Protection::Sealed(security), server_name: server_name.into() }
+    }
+}
+
+impl From<Config> for Connect {
+    /// In the clear.
+    fn from(config: Config) -> Self {
+        Self { config, ..Self::default() }
+    }
+}
+
+impl Default for EndpointConfig {
+    /// Accepts none, and has 4,096 connections at most.
+    fn default() -> Self {
+        Self::new(None)
+    }
+}
