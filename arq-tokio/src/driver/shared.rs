@@ -11,7 +11,8 @@ use std::{
 };
 
 use arq_proto::{
-    Config, ConnectionHandle, Datagram, Endpoint, EndpointConfig, EndpointStats, Routed, Violation,
+    Config, Connect, ConnectionHandle, Datagram, Endpoint, EndpointConfig, EndpointStats, Routed,
+    Violation,
 };
 use tokio::{
     runtime::Handle,
@@ -146,12 +147,13 @@ impl Shared {
     pub(super) fn connect(
         self: &Arc<Self>,
         remote: SocketAddr,
-        config: Config,
+        connect: Connect,
     ) -> Option<Arc<Inner>> {
+        let config = connect.config.clone();
         let mut registry = self.registry.lock();
         // While there is an endpoint, only the end of the driver takes the offer away.
         registry.offer.as_ref()?;
-        let (handle, core) = registry.core.connect(now(), remote, config.clone());
+        let (handle, core) = registry.core.connect(now(), remote, connect);
         let inner = Inner::new(self, handle, core, &config, None);
         registry.connections.insert(handle, inner.clone());
         Some(inner)
