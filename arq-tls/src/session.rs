@@ -5,7 +5,7 @@
 use std::{
     any::Any,
     fmt,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 
 use arq_proto::session::{KeyChange, Security, Session, SessionError, KNOCK_BYTES};
@@ -22,44 +22,49 @@ use crate::{
 /// The security of an endpoint that accepts, connects, or both.
 #[derive(Debug)]
 pub struct Tls {
-    /// Replaced when its files are.
-    server: RwLock<Option<Arc<ServerConfig>>>,
+    /// Replaced when the files behind it are.
+    held: RwLock<Held>,
     client: Option<Arc<ClientConfig>>,
     server_name: ServerName,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    server: Option<Arc<ServerConfig>>,
     /// Answers only to who knocks with one of these; the first is one's own.
     knock: Vec<KnockKey>,
 }
 
+impl Held {
+    fn new(server: Option<ServerConfig>, knock: Option<&Psks>) -> Self {
+        let knock = knock.map(|psks| psks.knock_keys().to_vec()).unwrap_or_default();
+        Self { server: server.map(Arc::new), knock }
+    }
+}
+
 impl Tls {
-    /// For who accepts.
+    /// For who accepts. With `knock`, also beside certificates, only those who know one of these secrets are answered.
     #[must_use]
-    pub fn server(config: ServerConfig) -> Self {
-        let server = RwLock::new(Some(Arc::new(config)));
-        Self { server, client: None, server_name: ServerName::Any, knock: Vec::new() }
+    pub fn server(config: ServerConfig, knock: Option<&Psks>) -> Self {
+        let held = RwLock::new(Held::new(Some(config), knock));
+        Self { held, client: None, server_name: ServerName::Any }
     }
 
     /// For who connects. The server's name is checked by a configuration of [`client_config`](crate::client_config), and
-    /// does not matter to one for pre-shared keys.
+    /// does not matter to one for pre-shared keys. With `knock` it asks a listener that wants that.
     #[must_use]
-    pub fn client(config: ClientConfig, server_name: ServerName) -> Self {
-        Self {
-            server: RwLock::new(None),
-            client: Some(Arc::new(config)),
-            server_name,
-            knock: Vec::new(),
-        }
+    pub fn client(config: ClientConfig, server_name: ServerName, knock: Option<&Psks>) -> Self {
+        let held = RwLock::new(Held::new(None, knock));
+        Self { held, client: Some(Arc::new(config)), server_name }
     }
 
-    /// From now on accepts by `config`; handshakes that have begun go on as they began.
-    pub fn renew(&self, config: ServerConfig) {
-        let mut server = self.server.write().unwrap_or_else(PoisonError::into_inner);
-        *server = Some(Arc::new(config));
+    /// From now on accepts by `config` those who knock with `knock`; handshakes that have begun go on as they began.
+    pub fn renew(&self, config: ServerConfig, knock: Option<&Psks>) {
+        *self.held.write().unwrap_or_else(PoisonError::into_inner) = Held::new(Some(config), knock);
     }
 
-    /// Has nothing to do with who does not know one of `psks`, also where certificates say who is who.
-    #[must_use]
-    pub fn knocking(self, psks: &Psks) -> Self {
-        Self { knock: psks.knock_keys().to_vec(), ..self }
+    fn held(&self) -> RwLockReadGuard<'_, Held> {
+        self.held.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn name<'a>(&'a self, asked: &'a str) -> &'a str {
@@ -96,7 +101,7 @@ impl Security for Tls {
     }
 
     fn accept(&self, params: &[u8]) -> Result<Box<dyn Session>, SessionError> {
-        let config = self.server.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let config = self.held().server.clone();
         let Some(config) = config else {
             return Err(SessionError::new(None, "this side has nothing to accept with"));
         };
@@ -107,7 +112,7 @@ impl Security for Tls {
     }
 
     fn knock(&self, packet: &[u8]) -> Option<[u8; KNOCK_BYTES]> {
-        self.knock.first().and_then(|key| key.code(packet))
+        self.held().knock.first().and_then(|key| key.code(packet))
     }
 }
 

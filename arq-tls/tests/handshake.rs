@@ -15,13 +15,13 @@ fn certificates() -> [Tls; 2] {
     let (router, vehicle) = (ca.identity("router.fleet"), ca.identity("vehicle-7"));
     let client = client_config(Some(vehicle.own()), &ca.trust(), &ServerName::Asked).unwrap();
     let server = server_config(router.own(), Some(&ca.trust())).unwrap();
-    [Tls::client(client, ServerName::Asked), Tls::server(server)]
+    [Tls::client(client, ServerName::Asked, None), Tls::server(server, None)]
 }
 
 fn psk(text: &str) -> [Tls; 2] {
     let psks = Psks::parse(text).unwrap();
-    let client = Tls::client(psks.client_config().unwrap(), ServerName::Any);
-    [client.knocking(&psks), Tls::server(psks.server_config().unwrap()).knocking(&psks)]
+    let (client, server) = (psks.client_config().unwrap(), psks.server_config().unwrap());
+    [Tls::client(client, ServerName::Any, Some(&psks)), Tls::server(server, Some(&psks))]
 }
 
 const PSK: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";

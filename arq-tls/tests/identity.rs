@@ -69,7 +69,11 @@ impl Fleet {
 
     fn handshake(&self) -> Result<[Side; 2], Refusal> {
         let (client, server) = self.configs();
-        handshake(&Tls::client(client, self.name.clone()), &Tls::server(server), &self.host)
+        handshake(
+            &Tls::client(client, self.name.clone(), None),
+            &Tls::server(server, None),
+            &self.host,
+        )
     }
 }
 
@@ -351,10 +355,11 @@ fn a_renewed_certificate_serves_the_next_client() {
         fleet.router = fleet.ca.identity_with(Some(NAME), &[NAME], with_dates([2020, 2021]));
     });
     let (client, server) = fleet.configs();
-    let (client, server) = (Tls::client(client, ServerName::Asked), Tls::server(server));
+    let (client, server) =
+        (Tls::client(client, ServerName::Asked, None), Tls::server(server, None));
     assert!(handshake(&client, &server, NAME).is_err());
     let renewed = fleet.ca.identity(NAME);
-    server.renew(server_config(renewed.own(), fleet.clients.as_ref()).unwrap());
+    server.renew(server_config(renewed.own(), fleet.clients.as_ref()).unwrap(), None);
     handshake(&client, &server, NAME).unwrap();
 }
 
@@ -368,8 +373,8 @@ fn psks(keys: &[String]) -> Psks {
 }
 
 fn by_psk(client: &[String], server: &[String]) -> Result<[Side; 2], Refusal> {
-    let client = Tls::client(psks(client).client_config().unwrap(), ServerName::Any);
-    let server = Tls::server(psks(server).server_config().unwrap());
+    let client = Tls::client(psks(client).client_config().unwrap(), ServerName::Any, None);
+    let server = Tls::server(psks(server).server_config().unwrap(), None);
     handshake(&client, &server, "not a name")
 }
 
@@ -405,10 +410,10 @@ fn a_key_is_changed_without_an_outage() {
 fn certificates_and_pre_shared_keys_do_not_meet() {
     let (client, server) = Fleet::new().configs();
     let psks = psks(&[key(b'A')]);
-    let by_certificate = (Tls::client(client, ServerName::Asked), Tls::server(server));
+    let by_certificate = (Tls::client(client, ServerName::Asked, None), Tls::server(server, None));
     let by_psk = (
-        Tls::client(psks.client_config().unwrap(), ServerName::Any),
-        Tls::server(psks.server_config().unwrap()),
+        Tls::client(psks.client_config().unwrap(), ServerName::Any, None),
+        Tls::server(psks.server_config().unwrap(), None),
     );
     for (client, server) in [(&by_certificate.0, &by_psk.1), (&by_psk.0, &by_certificate.1)] {
         let (_, error) = handshake(client, server, NAME).err().unwrap();
