@@ -127,6 +127,10 @@ fn describe(
                 issuer(highest)
             )
         }
+        Cause::BadSignature => format!(
+            "the certificate of {whose} is not signed by the {} that this side trusts: another authority of the same name",
+            issuer(intermediates.last().unwrap_or(end_entity))
+        ),
         Cause::NotValidForNameContext { expected, presented } => format!(
             "the certificate of {whose} is for {}, not for {}",
             match presented.as_slice() {

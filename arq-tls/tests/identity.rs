@@ -152,6 +152,15 @@ fn certificates_of_another_authority_are_refused() {
 }
 
 #[test]
+fn an_authority_of_the_same_name_is_another_one() {
+    let twin = Authority::new("fleet CA");
+    let fleet = Fleet::with(|fleet| fleet.router = twin.identity(NAME));
+    let words =
+        [NAME, "not signed by the O=fleet, CN=fleet CA", "another authority of the same name"];
+    assert_refused(&fleet, "client", AlertDescription::DecryptError, &words);
+}
+
+#[test]
 fn public_authorities_vouch_only_where_they_are_trusted() {
     let fleet = Fleet::with(|fleet| {
         fleet.servers = Trust::default();
