@@ -34,7 +34,10 @@ pub(crate) fn to_connect(config: &SecurityConfig) -> Result<Protection, String> 
             Ok(Protection::Clear)
         }
         #[cfg(feature = "tls")]
-        policy => Ok(Protection::Sealed(std::sync::Arc::new(files::client(config, policy)?))),
+        policy => {
+            warn_of_key_log();
+            Ok(Protection::Sealed(std::sync::Arc::new(files::client(config, policy)?)))
+        }
         #[cfg(not(feature = "tls"))]
         _ => Err(NO_TLS.to_owned()),
     }
@@ -53,7 +56,14 @@ pub(crate) fn to_listen(config: &SecurityConfig) -> Result<(Protection, Renewal)
         }
         #[cfg(feature = "tls")]
         policy => {
+            warn_of_key_log();
             let (tls, renewal) = Renewal::begin(config, policy)?;
+            if config.close_link_on_expiration && policy != Policy::Psk && !config.enable_mtls {
+                tracing::warn!(
+                    "arq: `close_link_on_expiration` ends no link of a listener without `enable_mtls`: clients \
+                     show no certificates"
+                );
+            }
             Ok((Protection::Sealed(tls), renewal))
         }
         #[cfg(not(feature = "tls"))]
@@ -71,6 +81,18 @@ fn tell_of_clear(which: &str, against_keys: bool) {
         tracing::info!(
             "arq: {which} are not encrypted: configure transport/link/tls or psk_file to seal them"
         );
+    }
+}
+
+/// rustls writes the secrets of all links to the file that this variable names, for who looks into a capture.
+#[cfg(feature = "tls")]
+fn warn_of_key_log() {
+    static ONCE: Once = Once::new();
+    const VARIABLE: &str = "SSLKEYLOGFILE";
+    if let Some(path) = std::env::var_os(VARIABLE) {
+        ONCE.call_once(|| {
+            tracing::warn!("arq: {VARIABLE} is set: who reads {path:?} reads all secured links");
+        });
     }
 }
 
