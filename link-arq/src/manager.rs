@@ -9,7 +9,7 @@ use std::{
 };
 
 use arq_proto::{session::Protection, Config, Connect, EndpointConfig};
-use arq_tokio::{socket, Connection};
+use arq_tokio::{socket, ConnectError, Connection, ConnectionError};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::{
@@ -130,11 +130,11 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
         let failed = |error| zerror!("cannot connect to {locator}: {error}");
         let config = LinkConfig::parse(&endpoint).map_err(|error| {
             let error = error.to_string();
-            warn_of(&endpoint, &error);
+            warn_of(&locator, &error);
             failed(error)
         })?;
         let protection = security::to_connect(&config.security).map_err(|error| {
-            warn_of(&endpoint, &error);
+            warn_of(&locator, &error);
             failed(error)
         })?;
         metrics::switch_on(&config).map_err(|error| failed(error.to_string()))?;
@@ -217,15 +217,27 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
     }
 }
 
-/// zenoh dials an endpoint again and again, and says why that fails at level debug alone: of one that can never work a
-/// person should hear. Once, until it is another one's turn.
-fn warn_of(endpoint: &EndPoint, error: &str) {
+/// zenoh dials an endpoint again and again, and says why that fails at level debug alone: of one that another attempt
+/// does not mend a person should hear. Once, until it is another one's turn.
+fn warn_of(whom: &dyn std::fmt::Display, error: &str) {
     static LAST: Mutex<String> = Mutex::new(String::new());
+    let text = format!("cannot connect to {whom}: {error}");
     let mut last = LAST.lock();
-    if *last != endpoint.as_str() {
-        tracing::warn!("cannot connect to {}: {error}", endpoint.to_locator());
-        endpoint.as_str().clone_into(&mut last);
+    if *last != text {
+        tracing::warn!("{text}");
+        *last = text;
     }
+}
+
+/// Whether only a person can mend it: the two ends are not configured for each other.
+const fn is_lasting(error: &ConnectError) -> bool {
+    use ConnectionError::{HandshakeFailed, PeerEndedHandshake, PeerOnlyClear, PeerOnlySealed};
+    matches!(
+        error,
+        ConnectError::Ended(
+            HandshakeFailed(_) | PeerEndedHandshake { .. } | PeerOnlyClear | PeerOnlySealed
+        )
+    )
 }
 
 /// Binds the first address that can be.
@@ -328,7 +340,12 @@ async fn connect(remote: SocketAddr, attempt: &Attempt) -> ZResult<(Connection, 
         &driver_runtime()?,
     )
     .map_err(|error| zerror!("cannot bind to {bind}: {error}"))?;
-    let connection = socket.connect(remote, attempt.connect()?).await?;
+    let connection = socket.connect(remote, attempt.connect()?).await.map_err(|error| {
+        if is_lasting(&error) {
+            warn_of(&remote, &error.to_string());
+        }
+        error
+    })?;
     let local = connection.local();
     // Where the platform does not tell what the peer has answered to, the routing table may: but it
     // knows nothing of `iface`.

@@ -29,8 +29,8 @@ use crate::config::{Policy, SecurityConfig};
 pub(crate) fn to_connect(config: &SecurityConfig) -> Result<Protection, String> {
     match config.policy().map_err(|error| error.to_string())? {
         Policy::Clear { against_keys } => {
-            static ONCE: Once = Once::new();
-            ONCE.call_once(|| tell_of_clear("links that connect", against_keys));
+            static TOLD: [Once; 2] = [Once::new(), Once::new()];
+            tell_of_clear(&TOLD, "links that connect", against_keys);
             Ok(Protection::Clear)
         }
         #[cfg(feature = "tls")]
@@ -50,8 +50,8 @@ pub(crate) fn to_connect(config: &SecurityConfig) -> Result<Protection, String> 
 pub(crate) fn to_listen(config: &SecurityConfig) -> Result<(Protection, Renewal), String> {
     match config.policy().map_err(|error| error.to_string())? {
         Policy::Clear { against_keys } => {
-            static ONCE: Once = Once::new();
-            ONCE.call_once(|| tell_of_clear("links of listeners", against_keys));
+            static TOLD: [Once; 2] = [Once::new(), Once::new()];
+            tell_of_clear(&TOLD, "links of listeners", against_keys);
             Ok((Protection::Clear, Renewal::default()))
         }
         #[cfg(feature = "tls")]
@@ -72,15 +72,19 @@ pub(crate) fn to_listen(config: &SecurityConfig) -> Result<(Protection, Renewal)
 }
 
 /// Once for each side of a process: of a node with a hundred links that is enough.
-fn tell_of_clear(which: &str, against_keys: bool) {
+fn tell_of_clear([plain, despite]: &[Once; 2], which: &str, against_keys: bool) {
     if against_keys {
-        tracing::warn!(
-            "arq: {which} are not encrypted, by `security=off`, although there are keys"
-        );
+        despite.call_once(|| {
+            tracing::warn!(
+                "arq: {which} are not encrypted, by `security=off`, although there are keys"
+            );
+        });
     } else {
-        tracing::info!(
-            "arq: {which} are not encrypted: configure transport/link/tls or psk_file to seal them"
-        );
+        plain.call_once(|| {
+            tracing::info!(
+                "arq: {which} are not encrypted: configure transport/link/tls or psk_file to seal them"
+            );
+        });
     }
 }
 
