@@ -340,11 +340,10 @@ async fn connect(remote: SocketAddr, attempt: &Attempt) -> ZResult<(Connection, 
         &driver_runtime()?,
     )
     .map_err(|error| zerror!("cannot bind to {bind}: {error}"))?;
-    let connection = socket.connect(remote, attempt.connect()?).await.map_err(|error| {
-        if is_lasting(&error) {
+    let connection = socket.connect(remote, attempt.connect()?).await.inspect_err(|error| {
+        if is_lasting(error) {
             warn_of(&remote, &error.to_string());
         }
-        error
     })?;
     let local = connection.local();
     // Where the platform does not tell what the peer has answered to, the routing table may: but it

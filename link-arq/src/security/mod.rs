@@ -106,7 +106,7 @@ pub(crate) use renewal::Renewal;
 /// Nothing that could be renewed.
 #[cfg(not(feature = "tls"))]
 #[derive(Debug, Default)]
-pub(crate) struct Renewal;
+pub(crate) struct Renewal(());
 
 #[cfg(not(feature = "tls"))]
 impl Renewal {

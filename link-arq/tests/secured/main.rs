@@ -5,76 +5,15 @@
 #![cfg(feature = "tls")]
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use std::{
-    fs,
-    path::PathBuf,
-    time::{Duration, SystemTime},
-};
+mod files;
 
-use rcgen::{CertificateParams, DnType, KeyPair};
-use tempfile::TempDir;
-use tokio::time::timeout;
+use std::time::SystemTime;
+
+use files::{meet, Files, DAY, HANG};
 use zenoh_link_arq::{statistics, LinkManagerUnicastArq};
 use zenoh_link_commons::{
     LinkAuthId, LinkManagerUnicastTrait, LinkUnicast, LinkUnicastTrait, NewLink,
 };
-use zenoh_protocol::core::EndPoint;
-
-/// Far above what is needed: only a hang runs into it.
-const HANG: Duration = Duration::from_secs(30);
-const DAY: Duration = Duration::from_secs(86_400);
-
-/// A certificate of `router.fleet`, for localhost, that vouches for itself, in files.
-struct Files {
-    folder: TempDir,
-}
-
-impl Files {
-    fn new(valid: [SystemTime; 2]) -> Self {
-        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-        params.distinguished_name.push(DnType::CommonName, "router.fleet");
-        [params.not_before, params.not_after] = valid.map(Into::into);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.self_signed(&key).unwrap();
-        let files = Self { folder: tempfile::tempdir().unwrap() };
-        fs::write(files.path("cert"), certificate.pem()).unwrap();
-        fs::write(files.path("key"), key.serialize_pem()).unwrap();
-        files
-    }
-
-    fn valid() -> Self {
-        Self::new([SystemTime::now() - DAY, SystemTime::now() + DAY])
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn listen(&self) -> String {
-        let (certificate, key) = (self.path("cert"), self.path("key"));
-        let (certificate, key) = (certificate.display(), key.display());
-        format!("listen_certificate_file={certificate};listen_private_key_file={key}")
-    }
-
-    fn connect(&self) -> String {
-        format!("root_ca_certificate_file={}", self.path("cert").display())
-    }
-}
-
-/// A link to a listener, and the one that this accepts.
-async fn meet(listen: &str, connect: &str) -> Result<[LinkUnicast; 2], String> {
-    let (sender, accepted) = flume::unbounded();
-    let server = LinkManagerUnicastArq::new(sender);
-    let endpoint =
-        |at: &str, keys: &str| -> EndPoint { format!("arq/{at}#mtu=1400;{keys}").parse().unwrap() };
-    let locator = server.new_listener(endpoint("localhost:0", listen)).await.unwrap();
-    let port = locator.address().as_str().rsplit_once(':').unwrap().1.to_owned();
-    let client = LinkManagerUnicastArq::new(flume::unbounded().0);
-    let at = format!("localhost:{port}");
-    let near = client.new_link(endpoint(&at, connect)).await.map_err(|error| error.to_string())?;
-    let far = timeout(HANG, accepted.recv_async()).await.unwrap().unwrap();
-    Ok([near, far])
-}
 
 async fn refusal(listen: &str, connect: &str) -> String {
     meet(listen, connect).await.map(drop).unwrap_err()
