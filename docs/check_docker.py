@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ROUTER = ROOT / "docker" / "router"
-CRATES = ("arq-proto", "arq-tokio", "link-arq", "zenoh-link")
+CRATES = ("arq-proto", "arq-tls", "arq-tokio", "link-arq", "zenoh-link")
 REPAIR = "cargo metadata --manifest-path docker/router/Cargo.toml --format-version 1 >/dev/null"
 
 

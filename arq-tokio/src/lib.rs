@@ -14,8 +14,8 @@ mod driver;
 pub mod socket;
 
 pub use arq_proto::{
-    self as proto, Config, ConfigBuilder, ConnectionError, EndpointConfig, EndpointStats, LaneId,
-    Reliability, Stats, MAX_MESSAGE_BYTES,
+    self as proto, Config, ConfigBuilder, Connect, ConnectionError, EndpointConfig, EndpointStats,
+    LaneId, Reliability, Stats, MAX_MESSAGE_BYTES,
 };
 pub use driver::{ConnectError, Connection, Endpoint, Lane, SendError, TIMER_GRANULARITY};
 pub use socket::udp::SocketOptions;

@@ -20,8 +20,9 @@ use zenoh_link_arq::config::LinkConfig;
 const NEAR: [&str; 3] = ["lan", "wifi-robot", "v2v"];
 /// Files for both ends of one network whose nodes reach the router only.
 const FAR: [&str; 3] = ["cellular", "leo-satellite", "geo-satellite"];
-/// Files for one end, each used by name in a test below.
-const ROLES: [&str; 9] = [
+/// Files for one end, each used by name in a test below; the secured ones in `zenoh-link/tests/secured`, which makes their
+/// certificates.
+const ROLES: [&str; 11] = [
     "router",
     "peer",
     "client",
@@ -31,6 +32,8 @@ const ROLES: [&str; 9] = [
     "router-to-router-robot",
     "multilink-router",
     "multilink-robot",
+    "secured-router",
+    "secured-vehicle",
 ];
 const MODES: [&str; 3] = ["router", "peer", "client"];
 

@@ -15,6 +15,7 @@ pub mod config;
 mod link;
 mod manager;
 pub mod metrics;
+mod security;
 pub mod statistics;
 mod terms;
 mod zenoh_quirks;
@@ -28,6 +29,7 @@ use zenoh_protocol::{
 use zenoh_result::ZResult;
 
 pub use manager::LinkManagerUnicastArq;
+pub use security::ArqConfigurator;
 pub use statistics::{repairs_sent, statistics, AssociationStats};
 
 /// The protocol part of an `arq/host:port` locator.

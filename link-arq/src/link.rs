@@ -35,7 +35,9 @@ use zenoh_protocol::{
 use zenoh_result::{bail, zerror, ZResult};
 
 use crate::{
+    config::LinkConfig,
     manager::driver_runtime,
+    security::{expire, Identity},
     statistics::{self, AssociationStats},
     terms::Terms,
     zenoh_quirks::{
@@ -82,19 +84,23 @@ pub(crate) struct LinkUnicastArq {
     given_up: GivenUp,
     /// Lanes, a bit each, whose last batch is of no use without the next one.
     in_parts: AtomicU16,
+    /// Who the peer is.
+    identity: Identity,
     /// Logs the statistics while the link lives, when that is asked for.
     reporter: OnceLock<AbortOnDropHandle<()>>,
+    /// Ends the link with the peer's certificate, when that is asked for.
+    expiry: OnceLock<AbortOnDropHandle<()>>,
 }
 
-/// The link over a connection from `src` to `dst` on the agreed terms. Its statistics are logged
-/// each `stats_log`.
+/// The link over a connection from `src` to `dst` on the agreed terms, by the configuration of the endpoint.
 pub(crate) fn link(
     connection: Connection,
     terms: Terms,
     src_addr: SocketAddr,
     dst: &Locator,
-    stats_log: Option<Duration>,
+    config: &LinkConfig,
 ) -> ZResult<LinkUnicast> {
+    let identity = Identity::of(&connection, &config.security);
     let link = Arc::new(LinkUnicastArq {
         id: statistics::next_id(),
         opened_at: Instant::now(),
@@ -114,12 +120,18 @@ pub(crate) fn link(
         reads: Default::default(),
         given_up: GivenUp::default(),
         in_parts: AtomicU16::new(0),
+        identity,
         reporter: OnceLock::new(),
+        expiry: OnceLock::new(),
     });
     statistics::register(&link);
-    if let Some(period) = stats_log {
-        let runtime = driver_runtime()?;
+    let runtime = driver_runtime()?;
+    if let Some(period) = config.stats_log {
         link.reporter.get_or_init(|| statistics::log_every(period, &link, &runtime));
+    }
+    if let Some(at) = link.identity.expires.filter(|_| config.security.close_link_on_expiration) {
+        let expire = expire(Arc::downgrade(&link), at);
+        link.expiry.get_or_init(|| AbortOnDropHandle::new(runtime.spawn(expire)));
     }
     Ok(LinkUnicast(NewLink::Single(link)))
 }
@@ -141,8 +153,20 @@ impl LinkUnicastArq {
             src: self.src.clone(),
             dst: self.dst.clone(),
             age: self.opened_at.elapsed(),
+            security: self.identity.security,
+            peer: self.identity.common_name().map(str::to_owned),
+            certificate_expires: self.identity.expires,
             stats: self.connection.stats(),
         }
+    }
+
+    /// A certificate of the peer's chain has expired.
+    pub(crate) fn end_with_certificate(&self) {
+        let name = self.identity.common_name().unwrap_or("the peer");
+        tracing::warn!(
+            "closing {self}: the certificate of {name}, or of who vouches for it, has expired"
+        );
+        self.connection.close("the certificate has expired");
     }
 
     /// zenoh names no priority for control messages, and none at all on a link without priorities.
@@ -332,9 +356,8 @@ impl LinkUnicastTrait for LinkUnicastArq {
         get_ip_interface_names(&self.src_addr)
     }
 
-    /// zenoh's list of link kinds is closed: this is the nearest one.
     fn get_auth_id(&self) -> &LinkAuthId {
-        &LinkAuthId::Udp
+        &self.identity.auth_id
     }
 
     fn supports_priorities(&self) -> bool {

@@ -8,8 +8,8 @@ use std::{
     time::Duration,
 };
 
-use arq_proto::{Config, EndpointConfig};
-use arq_tokio::{socket, Connection};
+use arq_proto::{session::Protection, Config, Connect, EndpointConfig};
+use arq_tokio::{socket, ConnectError, Connection, ConnectionError};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::{
@@ -21,12 +21,12 @@ use zenoh_link_commons::{
     get_ip_addrs, ConstructibleLinkManagerUnicast, LinkManagerUnicastTrait, LinkUnicast,
     ListenersUnicastIP, NewLinkChannelSender, BIND_INTERFACE,
 };
-use zenoh_protocol::core::{endpoint::Address, EndPoint, Locator};
+use zenoh_protocol::core::{endpoint::Address, parameters, EndPoint, Locator};
 use zenoh_result::{bail, zerror, ZResult};
 
 use crate::{
-    config::{ConfigError, LinkConfig},
-    link, metrics, terms, ARQ_LOCATOR_PREFIX,
+    config::{is_secret, LinkConfig},
+    link, metrics, security, terms, ARQ_LOCATOR_PREFIX,
 };
 
 /// How long an address may be silent before the next one is tried beside it (RFC 8305 §5).
@@ -74,6 +74,36 @@ pub(crate) fn driver_runtime() -> ZResult<Handle> {
     }
 }
 
+/// What an endpoint that is connected to says, with the files that it names read.
+struct Attempt {
+    config: LinkConfig,
+    protection: Protection,
+    /// As the locator says it: the name of the server, unless another one is asked for.
+    host: String,
+}
+
+impl Attempt {
+    fn connect(&self) -> ZResult<Connect> {
+        let protocol = protocol_config(&self.config)?;
+        Ok(match &self.protection {
+            Protection::Clear => protocol.into(),
+            Protection::Sealed(security) => Connect::sealed(protocol, security.clone(), &self.host),
+        })
+    }
+}
+
+fn host(endpoint: &EndPoint) -> String {
+    let address = endpoint.address();
+    let host = address.as_str().rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
+    host.to_owned()
+}
+
+/// The part after `#` for those who ask for the listeners: zenoh has put the keys of its configuration there.
+fn without_secrets(endpoint: &EndPoint) -> String {
+    let config = endpoint.config();
+    parameters::from_iter(config.iter().filter(|(key, _)| !is_secret(key)))
+}
+
 /// A checked configuration and the terms that it offers to the peer.
 fn protocol_config(config: &LinkConfig) -> ZResult<Config> {
     let mut protocol = config.protocol.clone();
@@ -99,21 +129,27 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
         let locator = endpoint.to_locator();
         let failed = |error| zerror!("cannot connect to {locator}: {error}");
         let config = LinkConfig::parse(&endpoint).map_err(|error| {
-            warn_of(&endpoint, &error);
-            failed(error.to_string())
+            let error = error.to_string();
+            warn_of(&locator, &error);
+            failed(error)
+        })?;
+        let protection = security::to_connect(&config.security).map_err(|error| {
+            warn_of(&locator, &error);
+            failed(error)
         })?;
         metrics::switch_on(&config).map_err(|error| failed(error.to_string()))?;
-        let config = Arc::new(config);
+        let attempt = Arc::new(Attempt { config, protection, host: host(&endpoint) });
         let addresses = unicast_addresses(&endpoint).await;
         let addresses = addresses.map_err(|error| failed(error.to_string()))?;
-        let (connection, src) = connect_first(addresses, &config).await.map_err(failed)?;
-        let agreed = terms::agree(&config, &connection.peer_app_params());
+        let (connection, src) = connect_first(addresses, &attempt).await.map_err(failed)?;
+        let config = &attempt.config;
+        let agreed = terms::agree(config, &connection.peer_app_params());
         let terms = agreed.map_err(|reason| {
             connection.close(&reason);
             failed(reason)
         })?;
         tracing::info!(%src, dst = %connection.remote(), ?terms, "arq link opened");
-        link::link(connection, terms, src, &locator, config.stats_log)
+        link::link(connection, terms, src, &locator, config)
     }
 
     async fn new_listener(&self, endpoint: EndPoint) -> ZResult<Locator> {
@@ -127,13 +163,14 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
         metrics::switch_on(&config).map_err(|error| failed(error.to_string()))?;
         let addresses = unicast_addresses(&endpoint).await;
         let addresses = addresses.map_err(|error| failed(error.to_string()))?;
-        let socket = bind_first(&addresses, &config).map_err(failed)?;
+        let (protection, renewal) = security::to_listen(&config.security).map_err(failed)?;
+        let socket = bind_first(&addresses, &config, &protection).map_err(failed)?;
         let local = socket.local_addr();
         let mut bound = EndPoint::new(
             endpoint.protocol(),
             local.to_string(),
             endpoint.metadata(),
-            endpoint.config(),
+            without_secrets(&endpoint),
         )?;
         // The addresses that other nodes are told of are those of this interface, also where a file names it.
         if let Some(interface) = &config.socket.interface {
@@ -141,7 +178,14 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
         }
         let locator = bound.to_locator();
         let token = self.listeners.token.child_token();
-        let accept = accept_links(socket, config, self.accepted.clone(), token.clone());
+        let accepted = self.accepted.clone();
+        let deleted = token.clone();
+        let accept = async move {
+            tokio::select! {
+                over = accept_links(socket, config, accepted, deleted) => over,
+                () = renewal.run() => Ok(()),
+            }
+        };
         self.listeners.add_listener(bound, local, accept, token).await?;
         Ok(locator)
     }
@@ -173,27 +217,40 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
     }
 }
 
-/// zenoh dials an endpoint again and again, and says why that fails at level debug alone: of one that can never work a
-/// person should hear. Once, until it is another one's turn.
-fn warn_of(endpoint: &EndPoint, error: &ConfigError) {
+/// zenoh dials an endpoint again and again, and says why that fails at level debug alone: of one that another attempt
+/// does not mend a person should hear. Once, until it is another one's turn.
+fn warn_of(whom: &dyn std::fmt::Display, error: &str) {
     static LAST: Mutex<String> = Mutex::new(String::new());
+    let text = format!("cannot connect to {whom}: {error}");
     let mut last = LAST.lock();
-    if *last != endpoint.as_str() {
-        tracing::warn!("cannot connect to {}: {error}", endpoint.to_locator());
-        endpoint.as_str().clone_into(&mut last);
+    if *last != text {
+        tracing::warn!("{text}");
+        *last = text;
     }
+}
+
+/// Whether only a person can mend it: the two ends are not configured for each other.
+const fn is_lasting(error: &ConnectError) -> bool {
+    use ConnectionError::{HandshakeFailed, PeerEndedHandshake, PeerOnlyClear, PeerOnlySealed};
+    matches!(
+        error,
+        ConnectError::Ended(
+            HandshakeFailed(_) | PeerEndedHandshake { .. } | PeerOnlyClear | PeerOnlySealed
+        )
+    )
 }
 
 /// Binds the first address that can be.
 fn bind_first(
     addresses: &[SocketAddr],
     config: &LinkConfig,
+    protection: &Protection,
 ) -> Result<arq_tokio::Endpoint, String> {
     let protocol = protocol_config(config).map_err(|error| error.to_string())?;
     let runtime = driver_runtime().map_err(|error| error.to_string())?;
     let mut errors = Vec::new();
     for address in addresses {
-        let accept = EndpointConfig::new(protocol.clone());
+        let accept = EndpointConfig::new(protocol.clone()).with_protection(protection.clone());
         match arq_tokio::Endpoint::bind(*address, &config.socket, accept, &runtime) {
             Ok(socket) => return Ok(socket),
             Err(error) => errors.push(format!("{address}: {error}")),
@@ -240,23 +297,23 @@ fn accepted_link(connection: Connection, config: &LinkConfig) -> ZResult<LinkUni
     })?;
     tracing::info!(%src, %dst, ?terms, "arq link accepted");
     let dst = Locator::new(ARQ_LOCATOR_PREFIX, dst.to_string(), "")?;
-    link::link(connection, terms, src, &dst, config.stats_log)
+    link::link(connection, terms, src, &dst, config)
 }
 
 /// Connects to the first address that answers. Those that keep silent are not waited for before
 /// the next is tried: a name often has an address of a family that leads nowhere.
 async fn connect_first(
     addresses: Vec<SocketAddr>,
-    config: &Arc<LinkConfig>,
+    attempt: &Arc<Attempt>,
 ) -> Result<(Connection, SocketAddr), String> {
     let mut addresses = addresses.into_iter().peekable();
     let mut attempts = JoinSet::new();
     let mut errors = Vec::new();
     loop {
         if let Some(address) = addresses.next() {
-            let config = config.clone();
+            let attempt = attempt.clone();
             attempts.spawn(async move {
-                connect(address, &config).await.map_err(|error| format!("{address}: {error}"))
+                connect(address, &attempt).await.map_err(|error| format!("{address}: {error}"))
             });
         }
         let patience = match addresses.peek() {
@@ -273,7 +330,8 @@ async fn connect_first(
     }
 }
 
-async fn connect(remote: SocketAddr, config: &LinkConfig) -> ZResult<(Connection, SocketAddr)> {
+async fn connect(remote: SocketAddr, attempt: &Attempt) -> ZResult<(Connection, SocketAddr)> {
+    let config = &attempt.config;
     let bind = local_address(remote, config.bind.as_deref()).await?;
     let socket = arq_tokio::Endpoint::bind(
         bind,
@@ -282,7 +340,11 @@ async fn connect(remote: SocketAddr, config: &LinkConfig) -> ZResult<(Connection
         &driver_runtime()?,
     )
     .map_err(|error| zerror!("cannot bind to {bind}: {error}"))?;
-    let connection = socket.connect(remote, protocol_config(config)?).await?;
+    let connection = socket.connect(remote, attempt.connect()?).await.inspect_err(|error| {
+        if is_lasting(error) {
+            warn_of(&remote, &error.to_string());
+        }
+    })?;
     let local = connection.local();
     // Where the platform does not tell what the peer has answered to, the routing table may: but it
     // knows nothing of `iface`.
@@ -313,14 +375,16 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_silent_address_is_not_waited_for_before_the_next_is_tried() {
-        let config = Arc::new(LinkConfig::default());
+        let config = LinkConfig::default();
         let accept = EndpointConfig::new(protocol_config(&config).unwrap());
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let runtime = driver_runtime().unwrap();
         let listener = arq_tokio::Endpoint::bind(any, &config.socket, accept, &runtime).unwrap();
         let silent = std::net::UdpSocket::bind(any).unwrap();
         let addresses = vec![silent.local_addr().unwrap(), listener.local_addr()];
-        let connected = tokio::time::timeout(HANG, connect_first(addresses, &config)).await;
+        let attempt = Attempt { config, protection: Protection::Clear, host: String::new() };
+        let attempt = Arc::new(attempt);
+        let connected = tokio::time::timeout(HANG, connect_first(addresses, &attempt)).await;
         let (connection, _) = connected.expect("the silent one was waited for").unwrap();
         assert_eq!(connection.remote(), listener.local_addr());
     }

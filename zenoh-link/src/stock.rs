@@ -12,7 +12,8 @@ pub(crate) fn links() -> Vec<Link> {
     vec![
         #[cfg(feature = "transport_arq")]
         Link::new::<crate::arq::ArqLocatorInspector>()
-            .unicast(crate::arq::LinkManagerUnicastArq::new),
+            .unicast(crate::arq::LinkManagerUnicastArq::new)
+            .configured_by::<crate::arq::ArqConfigurator>(),
         #[cfg(feature = "transport_quic")]
         Link::new::<crate::quic::QuicLocatorInspector>()
             .only(Reliable)

@@ -102,6 +102,39 @@ fn a_link_reads_its_part_of_the_config() {
     assert!(errors.is_empty(), "{errors:?}");
 }
 
+/// Certificates of a node are for its `arq/` links as for its `quic/` ones.
+#[test]
+fn arq_reads_the_section_of_tls() {
+    let mut config = zenoh_config::Config::default();
+    let kind = |protocol: &str| {
+        LinkKind::try_from(&format!("{protocol}/a:1").parse::<Locator>().unwrap()).unwrap()
+    };
+    let of_arq = |config: &zenoh_config::Config| {
+        let (mut configs, errors) = LinkConfigurator::default().configurations(config);
+        assert!(errors.is_empty(), "{errors:?}");
+        configs.remove(&kind("arq")).unwrap()
+    };
+    // What zenoh says in any case is known to the link, and makes nothing secured.
+    let endpoint = format!("arq/localhost:7447#{}", of_arq(&config)).parse().unwrap();
+    let link = zenoh_link::arq::config::LinkConfig::parse(&endpoint).unwrap();
+    let clear = zenoh_link::arq::config::Policy::Clear { against_keys: false };
+    assert_eq!(link.security.policy(), Ok(clear));
+
+    let tls =
+        r#"{ root_ca_certificate: "/ca.pem", listen_private_key: "/key.pem", enable_mtls: true }"#;
+    config.insert_json5("transport/link/tls", tls).unwrap();
+    let keys = of_arq(&config);
+    for key in
+        ["root_ca_certificate_file=/ca.pem", "listen_private_key_file=/key.pem", "enable_mtls=true"]
+    {
+        assert!(keys.split(';').any(|have| have == key), "{key} in {keys}");
+    }
+    let both = r#"{ root_ca_certificate: "/ca.pem", root_ca_certificate_base64: "x" }"#;
+    config.insert_json5("transport/link/tls", both).unwrap();
+    let (_, errors) = LinkConfigurator::default().configurations(&config);
+    assert!(errors.contains_key(&kind("arq")), "two authorities");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_config_that_allows_other_links_is_obeyed() {
     let listener = listen("tcp/127.0.0.1:0", &[]).await;

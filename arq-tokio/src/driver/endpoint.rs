@@ -4,7 +4,7 @@
 
 use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use arq_proto::{Config, ConnectionError, EndpointConfig, EndpointStats};
+use arq_proto::{Config, Connect, ConnectionError, EndpointConfig, EndpointStats};
 use tokio::{
     runtime::Handle,
     sync::{mpsc, watch, Mutex, Semaphore},
@@ -103,17 +103,19 @@ impl Endpoint {
         Ok(Self { shared, accepted: Mutex::new(accepted), progress })
     }
 
-    /// Opens a connection to `remote`. Dropping the future gives it up.
+    /// Opens a connection to `remote`, in the clear with a [`Config`] alone, sealed by [`Connect::sealed`]. Dropping the
+    /// future gives it up.
     ///
     /// # Errors
-    /// No answer within the handshake time-out, and why nothing could be sent if so; a refusal; `LocallyClosed` when the
-    /// driver has stopped.
+    /// No answer within the handshake time-out, and why nothing could be sent if so; a refusal; a peer that is not who it
+    /// should be; `LocallyClosed` when the driver has stopped.
     pub async fn connect(
         &self,
         remote: SocketAddr,
-        config: Config,
+        connect: impl Into<Connect>,
     ) -> Result<Connection, ConnectError> {
-        let inner = self.shared.connect(remote, config).ok_or(ConnectionError::LocallyClosed)?;
+        let inner =
+            self.shared.connect(remote, connect.into()).ok_or(ConnectionError::LocallyClosed)?;
         inner.transmit(super::connection::DRIVER_BATCHES);
         let connection = inner.into_handle();
         connection.established().await?;

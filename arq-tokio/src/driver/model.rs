@@ -194,7 +194,7 @@ async fn talk(connection: Connection, priority: u8) {
 }
 
 fn connect(shared: &Arc<Shared>, config: Config) -> Connection {
-    let inner = shared.connect(FAR.into(), config).unwrap();
+    let inner = shared.connect(FAR.into(), config.into()).unwrap();
     inner.transmit(super::connection::DRIVER_BATCHES);
     let connection = inner.into_handle();
     block_on(connection.established()).unwrap();

@@ -11,7 +11,8 @@ use std::{
 };
 
 use arq_proto::{
-    Config, ConnectionHandle, Datagram, Endpoint, EndpointConfig, EndpointStats, Routed, Violation,
+    Config, Connect, ConnectionError, ConnectionHandle, Datagram, Endpoint, EndpointConfig,
+    EndpointStats, Routed,
 };
 use tokio::{
     runtime::Handle,
@@ -55,6 +56,7 @@ struct Registry {
     unanswerable: u64,
     refusals: Refusals,
     violations: Warning,
+    strangers: Warning,
     /// Where accepted connections go; `None` once nobody wants them, or the driver has stopped.
     offer: Option<mpsc::Sender<Connection>>,
     /// The configuration of accepted connections.
@@ -133,6 +135,7 @@ impl Shared {
                 unanswerable: 0,
                 refusals,
                 violations: Warning::default(),
+                strangers: Warning::default(),
                 offer: Some(offer),
                 accept,
             }),
@@ -146,12 +149,13 @@ impl Shared {
     pub(super) fn connect(
         self: &Arc<Self>,
         remote: SocketAddr,
-        config: Config,
+        connect: Connect,
     ) -> Option<Arc<Inner>> {
+        let config = connect.config.clone();
         let mut registry = self.registry.lock();
         // While there is an endpoint, only the end of the driver takes the offer away.
         registry.offer.as_ref()?;
-        let (handle, core) = registry.core.connect(now(), remote, config.clone());
+        let (handle, core) = registry.core.connect(now(), remote, connect);
         let inner = Inner::new(self, handle, core, &config, None);
         registry.connections.insert(handle, inner.clone());
         Some(inner)
@@ -250,11 +254,19 @@ impl Shared {
         self.registry.lock().offer = None;
     }
 
-    /// The operator should know which peer broke the protocol.
-    pub(super) fn warn_of_violation(&self, remote: SocketAddr, violation: Violation) {
-        let untold = self.registry.lock().violations.tell(now());
-        if let Some(untold) = untold {
-            tracing::warn!(%remote, %violation, untold, "a peer broke the protocol: its connection is closed");
+    /// The operator should know which peer broke the protocol, and which is not let in, or does not let this side in.
+    pub(super) fn warn_of(&self, remote: SocketAddr, reason: &ConnectionError) {
+        let mut registry = self.registry.lock();
+        let violation = matches!(reason, ConnectionError::Violation(_));
+        let warning = if violation { &mut registry.violations } else { &mut registry.strangers };
+        let untold = warning.tell(now());
+        drop(registry);
+        let Some(untold) = untold else { return };
+        match reason {
+            ConnectionError::Violation(violation) => {
+                tracing::warn!(%remote, %violation, untold, "a peer broke the protocol: its connection is closed");
+            }
+            reason => tracing::warn!(%remote, %reason, untold, "no secured connection"),
         }
     }
 

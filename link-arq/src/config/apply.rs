@@ -28,7 +28,7 @@ impl LinkConfig {
         Ok(())
     }
 
-    fn apply_key(&mut self, key: &str, value: &Parsed) -> Result<(), ConfigError> {
+    fn apply_key(&mut self, key: &'static str, value: &Parsed) -> Result<(), ConfigError> {
         let protocol = &mut self.protocol;
         match (key, value) {
             ("mtu", Parsed::Number(n)) => protocol.mtu = n.map(narrow),
@@ -61,7 +61,7 @@ impl LinkConfig {
             ("stats_log_ms", Parsed::Number(n)) => self.stats_log = n.map(ms),
             // Read elsewhere: they name other layers, or need more than one key.
             ("config" | "preset" | "scheme" | "cc" | "cc_window", _) => {}
-            (key, value) => debug_assert!(false, "no meaning for {key}={value:?}"),
+            (_, value) => self.security.apply(key, value),
         }
         Ok(())
     }

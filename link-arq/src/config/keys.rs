@@ -206,6 +206,18 @@ const fn metadata(
     Key { name, section: Section::Metadata, value, default, meaning }
 }
 
+const fn file(name: &'static str, meaning: &'static str) -> Key {
+    config(name, Value::Text("the path of a file"), "none", meaning)
+}
+
+const fn pem(name: &'static str, meaning: &'static str) -> Key {
+    config(name, Value::Text("PEM"), "none", meaning)
+}
+
+const fn base64(name: &'static str, meaning: &'static str) -> Key {
+    config(name, Value::Text("base64"), "none", meaning)
+}
+
 const BOOL: Value = Value::Word(&["true", "false"]);
 const DAY_MS: u64 = 86_400_000;
 const GIB: u64 = 1 << 30;
@@ -399,6 +411,60 @@ pub const KEYS: &[Key] = &[
         "500",
         "how long closing may take to deliver what was sent",
     ),
+    config(
+        "security",
+        Value::Word(&["auto", "off", "tls", "psk"]),
+        "auto",
+        "what protects packets: what the keys below make possible, nothing, certificates, or a pre-shared key",
+    ),
+    file("root_ca_certificate_file", "the authorities that vouch for peers"),
+    pem("root_ca_certificate_raw", "the same in the locator"),
+    base64("root_ca_certificate_base64", "the same PEM in base64"),
+    file("listen_certificate_file", "the certificate of a listener, with its chain"),
+    pem("listen_certificate_raw", "the same in the locator"),
+    base64("listen_certificate_base64", "the same PEM in base64"),
+    file("listen_private_key_file", "its private key"),
+    pem("listen_private_key_raw", "the same in the locator"),
+    base64("listen_private_key_base64", "the same PEM in base64"),
+    file("connect_certificate_file", "the certificate of who connects, with its chain"),
+    pem("connect_certificate_raw", "the same in the locator"),
+    base64("connect_certificate_base64", "the same PEM in base64"),
+    file("connect_private_key_file", "its private key"),
+    pem("connect_private_key_raw", "the same in the locator"),
+    base64("connect_private_key_base64", "the same PEM in base64"),
+    config(
+        "enable_mtls",
+        BOOL,
+        "false",
+        "listeners want a certificate of each client; who connects shows its own",
+    ),
+    config(
+        "verify_name_on_connect",
+        BOOL,
+        "true",
+        "the server's certificate must have its name",
+    ),
+    config(
+        "close_link_on_expiration",
+        BOOL,
+        "false",
+        "a link ends when a certificate of the peer's chain expires",
+    ),
+    config(
+        "server_name",
+        Value::Text("a DNS name or an address"),
+        "none",
+        "the name that the server's certificate must have, instead of the locator's host",
+    ),
+    config(
+        "webpki_roots",
+        BOOL,
+        "false",
+        "trusts the authorities of the public web beside one's own; where there is no other they are trusted anyway",
+    ),
+    file("crl_file", "lists of revoked certificates, one of each authority of a chain"),
+    file("psk_file", "pre-shared keys in base64, one a line: the first is one's own, all are accepted"),
+    base64("psk_base64", "one such key in the locator"),
     config(
         "metrics",
         Value::Text("ip:port, or a port of 127.0.0.1"),

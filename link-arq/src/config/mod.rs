@@ -8,6 +8,7 @@
 mod apply;
 mod keys;
 mod preset;
+mod security;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::Path, time::Duration};
 
@@ -17,6 +18,7 @@ use serde::{de::IgnoredAny, Deserialize};
 use zenoh_protocol::core::EndPoint;
 
 pub use keys::{ConfigError, Key, Section, Value, KEYS, ZENOH_KEYS};
+pub use security::{is_secret, Hidden, Mode, Policy, SecurityConfig, Source};
 
 /// Before zenoh gives up (`transport/unicast/open_timeout`, 10 s): it would say that time was over, the link says why.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(9);
@@ -47,6 +49,8 @@ pub struct LinkConfig {
     pub priorities: Wish,
     /// A link that repairs nothing past the deadline.
     pub best_effort: bool,
+    /// What protects its packets.
+    pub security: SecurityConfig,
     /// Where the statistics of the process are served.
     pub metrics: Option<SocketAddr>,
     /// How often the statistics of the link are logged.
@@ -66,6 +70,7 @@ impl Default for LinkConfig {
             mixed_reliability: Wish::Auto,
             priorities: Wish::Auto,
             best_effort: false,
+            security: SecurityConfig::default(),
             metrics: None,
             stats_log: None,
         }
@@ -125,6 +130,7 @@ impl LinkConfig {
                  in an order of their own",
             );
         }
+        self.security.policy()?;
         match self.protocol.clone().build() {
             Ok(_) => Ok(self),
             Err(error) => {
@@ -158,7 +164,7 @@ impl Layer {
         let failed = |reason: String| ConfigError::File { path: path.to_owned(), reason };
         let text = std::fs::read_to_string(Path::new(path)).map_err(|e| failed(e.to_string()))?;
         let values: BTreeMap<String, Scalar> =
-            json5::from_str(&text).map_err(|e| failed(e.to_string()))?;
+            json5::from_str(&text).map_err(|e| failed(without_its_line(&e.to_string())))?;
         if values.contains_key("config") {
             return Err(failed("a file cannot name another".to_owned()));
         }
@@ -193,6 +199,15 @@ impl Layer {
             Some(keys::Parsed::Word(word)) => Some(word),
             _ => None,
         }
+    }
+}
+
+/// An error of the parser without the line that it quotes, where a secret may stand: the place and what was expected.
+fn without_its_line(error: &str) -> String {
+    let lines: Vec<_> = error.lines().map(str::trim).collect();
+    match lines.as_slice() {
+        [place, .., expected] => format!("{place} {expected}"),
+        _ => error.to_owned(),
     }
 }
 

@@ -342,3 +342,92 @@ fn max_rate_is_in_bits_per_second() {
     assert_eq!(link.protocol.max_rate_bps, Some(20_000_000));
     assert_eq!(parse("arq/localhost:7447").unwrap().protocol.max_rate_bps, None);
 }
+
+/// The table of the documentation: what an endpoint holds, and what its link does.
+#[test]
+fn what_an_endpoint_holds_decides_what_its_link_does() {
+    let certificates = [
+        "root_ca_certificate_file=x",
+        "listen_certificate_base64=x",
+        "listen_private_key_raw=x",
+        "connect_certificate_file=x",
+        "connect_private_key_base64=x",
+    ];
+    let psks = ["psk_file=x", "psk_base64=x"];
+    let policy = |keys: &[&str]| {
+        let locator = format!("arq/localhost:7447#{}", keys.join(";"));
+        parse(&locator).map(|link| link.security.policy().unwrap()).map_err(|e| e.to_string())
+    };
+    let clear = |against_keys| Ok(Policy::Clear { against_keys });
+    let by_certificates = |knock| Ok(Policy::Certificates { knock });
+    let psk_missing = || Err("`security=psk` needs `psk_file` or `psk_base64`".to_owned());
+
+    // What says nothing of what there is: zenoh gives these to each endpoint.
+    let nothing = ["enable_mtls=true", "verify_name_on_connect=false", "webpki_roots=true"];
+    for keys in [&nothing[..0], &nothing] {
+        let with = |key| policy(&[keys, &[key]].concat());
+        assert_eq!(with("security=auto"), clear(false));
+        assert_eq!(with("security=off"), clear(false));
+        assert_eq!(with("security=tls"), by_certificates(false));
+        assert_eq!(with("security=psk"), psk_missing());
+    }
+    for key in certificates {
+        assert_eq!(policy(&[key]), by_certificates(false));
+        assert_eq!(policy(&[key, "security=off"]), clear(true));
+        assert_eq!(policy(&[key, "security=tls"]), by_certificates(false));
+        assert_eq!(policy(&[key, "security=psk"]), psk_missing());
+        for psk in psks {
+            assert_eq!(policy(&[key, psk]), by_certificates(true));
+            assert_eq!(policy(&[key, psk, "security=off"]), clear(true));
+            assert_eq!(policy(&[key, psk, "security=tls"]), by_certificates(true));
+            assert_eq!(policy(&[key, psk, "security=psk"]), Ok(Policy::Psk));
+        }
+    }
+    for psk in psks {
+        assert_eq!(policy(&[psk]), Ok(Policy::Psk));
+        assert_eq!(policy(&[psk, "security=off"]), clear(true));
+        assert_eq!(policy(&[psk, "security=tls"]), by_certificates(true));
+        assert_eq!(policy(&[psk, "security=psk"]), Ok(Policy::Psk));
+    }
+}
+
+#[test]
+fn of_several_ways_to_give_a_value_zenohs_order_counts() {
+    let given = |keys: &str| {
+        let link = parse(&format!("arq/localhost:7447#{keys}")).unwrap();
+        let (key, value, source) = link.security.given("listen_certificate")?;
+        Some((key, value.expose().to_owned(), source))
+    };
+    let (file, base64, raw) =
+        ("listen_certificate_file=f", "listen_certificate_base64=b", "listen_certificate_raw=r");
+    let wins = |key, value: &str, source| Some((key, value.to_owned(), source));
+    let all = format!("{file};{base64};{raw}");
+    assert_eq!(given(&all), wins("listen_certificate_raw", "r", Source::Text));
+    let two = format!("{file};{base64}");
+    assert_eq!(given(&two), wins("listen_certificate_base64", "b", Source::Base64));
+    assert_eq!(given(file), wins("listen_certificate_file", "f", Source::File));
+    assert_eq!(given("listen_private_key_file=f"), None);
+}
+
+#[test]
+fn secrets_are_in_no_text() {
+    let secret = "hunter2hunter2";
+    let keys = KEYS.iter().map(|key| key.name);
+    let secrets: Vec<_> = keys.filter(|key| is_secret(key)).collect();
+    assert_eq!(secrets.len(), 5, "{secrets:?}");
+    for key in secrets {
+        let link = parse(&format!("arq/localhost:7447#{key}={secret}")).unwrap();
+        assert!(!format!("{link:?}").contains(secret), "{key}");
+        for broken in [
+            format!("{{ {key}: '{secret}' "),
+            format!("{{ {key}: '{secret}', mtu: }}"),
+            format!("{{ {key}: '{secret}', mtu: -1 }}"),
+            format!("{{ {key}: ['{secret}'] }}"),
+            format!("{{ {key}: {secret} }}"),
+        ] {
+            let path = file(&format!("broken-{key}"), &broken);
+            let text = error(&format!("arq/localhost:7447#config={path}"));
+            assert!(!text.contains(secret) && text.contains(&path), "{broken}: {text}");
+        }
+    }
+}

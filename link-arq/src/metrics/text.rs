@@ -2,7 +2,7 @@
 
 //! The figures of the process in the OpenMetrics text format.
 
-use std::fmt;
+use std::{fmt, time::UNIX_EPOCH};
 
 use arq_proto::{LaneId, LaneStats, Reliability, VERSION};
 use prometheus_client::{
@@ -65,6 +65,7 @@ impl Collector for Snapshot {
         for figure in FIGURES {
             family(&mut encoder, figure, links.iter())?;
         }
+        identities(&mut encoder, &self.0)?;
         let lanes: Vec<_> = self.0.iter().flat_map(used_lanes).collect();
         for figure in LANE_FIGURES {
             family(&mut encoder, figure, lanes.iter())?;
@@ -79,6 +80,32 @@ fn alone<S>(encoder: &mut DescriptorEncoder<'_>, figure: &Figure<S>, stats: &S) 
     let metric =
         encoder.encode_descriptor(figure.name, figure.meaning, unit.as_ref(), kind(figure))?;
     value(metric, &figure.read, stats)
+}
+
+/// What protects each link, whom it leads to, and until when.
+fn identities(encoder: &mut DescriptorEncoder<'_>, links: &[AssociationStats]) -> fmt::Result {
+    let meaning = "What protects the link, and the common name of the peer";
+    let mut info = encoder.encode_descriptor("link", meaning, None, MetricType::Info)?;
+    for link in links {
+        let mut labels = link_labels(link);
+        labels.push(("security", link.security.to_owned()));
+        labels.push(("peer", link.peer.clone().unwrap_or_default()));
+        info.encode_info(&labels)?;
+    }
+    let meaning = "When the first certificate of the peer's chain expires, since 1970";
+    let seconds = Unit::Seconds;
+    let mut expires = encoder.encode_descriptor(
+        "certificate_expires",
+        meaning,
+        Some(&seconds),
+        MetricType::Gauge,
+    )?;
+    for link in links {
+        let Some(at) = link.certificate_expires else { continue };
+        let since_1970 = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        expires.encode_family(&link_labels(link))?.encode_gauge(&since_1970.as_secs_f64())?;
+    }
+    Ok(())
 }
 
 /// One figure of everything that has it.
@@ -153,6 +180,9 @@ mod tests {
             src: "arq/[::1]:40000".parse().unwrap(),
             dst: "arq/[::1]:7447?rel=1".parse().unwrap(),
             age: Duration::from_secs(5),
+            security: "mtls",
+            peer: Some("router \"7\"".to_owned()),
+            certificate_expires: Some(UNIX_EPOCH + Duration::from_secs(2_000_000_000)),
             stats,
         }
     }
@@ -170,6 +200,8 @@ mod tests {
             ),
             "# UNIT arq_rtt_smoothed_seconds seconds".to_owned(),
             format!("arq_rtt_smoothed_seconds{{{labels}}} 0.02"),
+            format!("arq_link_info{{{labels},security=\"mtls\",peer=\"router \\\"7\\\"\"}} 1"),
+            format!("arq_certificate_expires_seconds{{{labels}}} 2000000000.0"),
             "# TYPE arq_sent_bytes counter".to_owned(),
             format!("arq_sent_bytes_total{{{labels}}} 18446744073709551613"),
             format!(

@@ -173,6 +173,9 @@ mod tests {
             src: "arq/127.0.0.1:40000".parse().unwrap(),
             dst: "arq/127.0.0.1:7447?rel=1".parse().unwrap(),
             age: Duration::from_millis(12_340),
+            security: "none",
+            peer: None,
+            certificate_expires: None,
             stats,
         }
     }

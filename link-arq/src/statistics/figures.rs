@@ -278,6 +278,27 @@ pub const FIGURES: &[Figure<AssociationStats>] = &[
         "Times that something said that the peer is gone, and the peer was asked"
     ),
     counter!(
+        "packets_forged",
+        None,
+        packets_forged,
+        |a| a.stats.packets_forged,
+        "Packets that the keys did not open"
+    ),
+    counter!(
+        "key_updates",
+        None,
+        key_updates,
+        |a| a.stats.key_updates,
+        "Times that the keys changed"
+    ),
+    counter!(
+        "handshakes_spoiled",
+        None,
+        handshakes_spoiled,
+        |a| a.stats.handshakes_spoiled,
+        "Attempts at a secured handshake that came to nothing, and were followed by another"
+    ),
+    counter!(
         "messages_expired",
         None,
         messages_expired,

@@ -16,7 +16,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
         Arc, Weak,
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use arq_proto::Stats;
@@ -49,6 +49,12 @@ pub struct AssociationStats {
     pub dst: Locator,
     /// How long ago it was opened.
     pub age: Duration,
+    /// What protects it: `none`, `tls`, `mtls` where both sides show certificates, or `psk`.
+    pub security: &'static str,
+    /// The common name in the peer's certificate.
+    pub peer: Option<String>,
+    /// When the first certificate of the peer's chain expires.
+    pub certificate_expires: Option<SystemTime>,
     /// What it has done since it was opened.
     pub stats: Stats,
 }

@@ -58,20 +58,7 @@ pub(crate) async fn carry_put(endpoint: &str, settings: &[(&str, &str)]) {
     let chosen = chosen_port(endpoint, &listener).await;
     let connector = connect(&chosen, settings).await.unwrap();
 
-    let samples = listener.declare_subscriber("carry/put").await.unwrap();
-    let publisher = connector.declare_publisher("carry/put").await.unwrap();
-    let matching = publisher.matching_listener().await.unwrap();
-    patiently("the subscriber is known", async {
-        while !publisher.matching_status().await.unwrap().matching() {
-            matching.recv_async().await.unwrap();
-        }
-    })
-    .await;
-
-    let payload: Vec<u8> = (0..5_000u32).map(|i| i as u8).collect();
-    publisher.put(payload.clone()).await.unwrap();
-    let sample = patiently(endpoint, samples.recv_async()).await.unwrap();
-    assert_eq!(sample.payload().to_bytes(), payload, "over {endpoint}");
+    carry(&connector, &listener, "carry/put").await;
 
     let links: Vec<_> = connector.info().links().await.collect();
     let protocol = endpoint.split('/').next().unwrap();
@@ -84,7 +71,26 @@ pub(crate) async fn carry_put(endpoint: &str, settings: &[(&str, &str)]) {
     listener.close().wait().unwrap();
 }
 
-async fn chosen_port(endpoint: &str, listener: &Session) -> String {
+/// Carries a put from one session to the other, once the route is known.
+pub(crate) async fn carry(from: &Session, to: &Session, key: &'static str) {
+    let samples = to.declare_subscriber(key).await.unwrap();
+    let publisher = from.declare_publisher(key).await.unwrap();
+    let matching = publisher.matching_listener().await.unwrap();
+    patiently("the subscriber is known", async {
+        while !publisher.matching_status().await.unwrap().matching() {
+            matching.recv_async().await.unwrap();
+        }
+    })
+    .await;
+
+    let payload: Vec<u8> = (0..5_000u32).map(|i| i as u8).collect();
+    publisher.put(payload.clone()).await.unwrap();
+    let sample = patiently(key, samples.recv_async()).await.unwrap();
+    assert_eq!(sample.payload().to_bytes(), payload, "of {key}");
+}
+
+/// `endpoint` with the port that `listener` got where it has port 0.
+pub(crate) async fn chosen_port(endpoint: &str, listener: &Session) -> String {
     if endpoint.split(['?', '#']).next().is_some_and(|locator| !locator.ends_with(":0")) {
         return endpoint.to_owned();
     }

@@ -3,6 +3,7 @@
 //! The application's handle of a connection: its verbs, and what it can wait for.
 
 use std::{
+    any::Any,
     fmt,
     future::poll_fn,
     io,
@@ -171,6 +172,12 @@ impl Connection {
     #[must_use]
     pub fn peer_app_params(&self) -> Bytes {
         Bytes::copy_from_slice(self.0.state.lock().core.peer_app_params())
+    }
+
+    /// Who the peer has proved to be, where packets are sealed: of the type that the security behind tells.
+    #[must_use]
+    pub fn peer_identity(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.0.state.lock().core.peer_identity()
     }
 
     /// What the connection has done so far.

@@ -22,7 +22,6 @@ use std::{
 
 use arq_proto::{
     Config, ConnectionError, ConnectionHandle, Datagram, Event, LaneSet, UnreachableReport,
-    Violation,
 };
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -101,8 +100,8 @@ enum Phase {
 struct Aftermath {
     wake: Vec<Waker>,
     offer: Option<mpsc::Sender<Connection>>,
-    /// What the peer did wrong, and where it is.
-    violation: Option<(SocketAddr, Violation)>,
+    /// Why it ended, if the operator should hear of it, and where the peer is.
+    complaint: Option<(SocketAddr, ConnectionError)>,
     /// Where the peer is since a moment ago.
     toward: Option<SocketAddr>,
     retire: bool,
@@ -235,8 +234,8 @@ impl Inner {
                 }
                 Event::Closed(reason) => {
                     tracing::debug!(handle = ?self.handle, %reason, "closed");
-                    if let ConnectionError::Violation(violation) = reason {
-                        aftermath.violation = Some((state.core.remote(), violation));
+                    if state.is_complaint(&reason) {
+                        aftermath.complaint = Some((state.core.remote(), reason.clone()));
                     }
                     state.phase = Phase::Closed(reason);
                     state.offer = None;
@@ -267,13 +266,13 @@ impl Inner {
     }
 
     fn follow_up(self: &Arc<Self>, aftermath: Aftermath) {
-        let Aftermath { wake, offer, violation, toward, retire, arm } = aftermath;
+        let Aftermath { wake, offer, complaint, toward, retire, arm } = aftermath;
         wake.into_iter().for_each(Waker::wake);
         if let Some(offer) = offer {
             // Nobody accepts any more, or too many wait: the handle is dropped and the connection closes.
             drop(offer.try_send(Connection(self.clone())));
         }
-        if violation.is_none() && toward.is_none() && !retire && !arm {
+        if complaint.is_none() && toward.is_none() && !retire && !arm {
             return;
         }
         let Some(endpoint) = self.endpoint.upgrade() else { return };
@@ -283,8 +282,8 @@ impl Inner {
         if let Some(remote) = toward {
             self.ask_interface(&endpoint, remote);
         }
-        if let Some((remote, violation)) = violation {
-            endpoint.warn_of_violation(remote, violation);
+        if let Some((remote, reason)) = complaint {
+            endpoint.warn_of(remote, &reason);
         }
         if retire {
             endpoint.retire(self.handle);
@@ -304,6 +303,17 @@ impl Inner {
 }
 
 impl State {
+    /// Whether the end of a connection is something that nobody else tells the operator of. An attempt to connect tells
+    /// its caller.
+    fn is_complaint(&self, reason: &ConnectionError) -> bool {
+        match reason {
+            ConnectionError::Violation(_) => true,
+            ConnectionError::HandshakeFailed(_) => self.offer.is_some(),
+            ConnectionError::PeerEndedHandshake { .. } => matches!(self.phase, Phase::Established),
+            _ => false,
+        }
+    }
+
     /// The address of the peer, if it is another one than before.
     fn note_address(&mut self) -> Option<SocketAddr> {
         let remote = self.core.remote();
