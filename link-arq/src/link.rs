@@ -15,7 +15,7 @@ use std::{
         atomic::{AtomicBool, AtomicU16, AtomicU8, Ordering},
         Arc, OnceLock,
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use arq_proto::{ConnectionError, LaneId, Reliability};
@@ -36,7 +36,7 @@ use zenoh_result::{bail, zerror, ZResult};
 
 use crate::{
     manager::driver_runtime,
-    statistics::{self, AssociationStats},
+    statistics::{self, AssociationStats, Farewell},
     terms::Terms,
     zenoh_quirks::{
         batch::{begins_with_best_effort, by_kind, is_close, more_or_nothing},
@@ -58,6 +58,8 @@ pub(crate) struct LinkUnicastArq {
     /// Its number in this process.
     id: u64,
     opened_at: Instant,
+    /// The same by the clock of the system.
+    opened_time: SystemTime,
     connection: Connection,
     terms: Terms,
     src: Locator,
@@ -98,6 +100,7 @@ pub(crate) fn link(
     let link = Arc::new(LinkUnicastArq {
         id: statistics::next_id(),
         opened_at: Instant::now(),
+        opened_time: SystemTime::now(),
         connection,
         terms,
         src: Locator::new(ARQ_LOCATOR_PREFIX, src_addr.to_string(), "")?,
@@ -141,7 +144,16 @@ impl LinkUnicastArq {
             src: self.src.clone(),
             dst: self.dst.clone(),
             age: self.opened_at.elapsed(),
+            opened_at: self.opened_time,
             stats: self.connection.stats(),
+        }
+    }
+
+    fn farewell(&self) -> Farewell {
+        match self.parting.is_cancelled() {
+            true => Farewell::Ours,
+            false if self.is_over.load(Ordering::Relaxed) => Farewell::Theirs,
+            false => Farewell::Neither,
         }
     }
 
@@ -387,7 +399,8 @@ impl LinkUnicastTrait for LinkUnicastArq {
 
 impl Drop for LinkUnicastArq {
     fn drop(&mut self) {
-        statistics::on_end(&self.snapshot());
+        let reason = self.connection.close_reason();
+        statistics::on_end(&self.snapshot(), reason.as_ref(), self.farewell());
     }
 }
 

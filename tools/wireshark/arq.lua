@@ -20,7 +20,7 @@ local LEAST_LENGTH = 14
 local SEALED = { [HANDSHAKE] = true, [0xb0] = true, [0xb1] = true }
 local REASONS = { [1] = "no common version", [2] = "busy" }
 local PRIORITIES = {
-  [0] = "control", "real_time", "interactive_high", "interactive_low", "data_high", "data", "data_low", "background",
+  [0] = "control", "real-time", "interactive-high", "interactive-low", "data-high", "data", "data-low", "background",
 }
 local FRAMES = {
   [0x00] = "PADDING", [0x01] = "PING", [0x02] = "ACK", [0x03] = "ACK", [0x04] = "CLOSE", [0x05] = "MAX_DATA",
