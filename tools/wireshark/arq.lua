@@ -2,9 +2,9 @@
 
 -- Wireshark and tshark: packets of ARQ, as docs/protocol.md lays them out. docs/wireshark.md says how to use it.
 --
--- A datagram on any port is named ARQ if its first byte is that of a packet in the clear and its CRC-32C is right. From
--- then on its two ports are known, and the connection ids that it named: sealed packets have no checksum, and are
--- believed by these alone.
+-- A datagram on any port is named ARQ if its first byte is that of a packet and its CRC-32C is right. From then on its two
+-- ports are known, and the connection ids that it named: SEALED packets have no checksum, and are believed by these
+-- alone. Of packets that are encrypted only what stands in the clear is shown.
 
 local arq = Proto("arq", "ARQ (arq/ link of zenoh)")
 
@@ -17,8 +17,10 @@ local KINDS = {
 }
 -- The shortest is REFUSE.
 local LEAST_LENGTH = 14
-local SEALED = { [HANDSHAKE] = true, [0xb0] = true, [0xb1] = true }
-local REASONS = { [1] = "no common version", [2] = "busy" }
+local SEALED = { [0xb0] = true, [0xb1] = true }
+-- In this version parameters are in the clear; in others they are not, and what stands there is left as it is.
+local CLEAR_VERSION = 0x61727101
+local REASONS = { [1] = "no common version", [2] = "busy", [3] = "handshake failed" }
 local PRIORITIES = {
   [0] = "control", "real-time", "interactive-high", "interactive-low", "data-high", "data", "data-low", "background",
 }
@@ -52,6 +54,11 @@ field("version.count", "uint8", "Versions offered")
 field("version", "uint32", "Version", base.HEX)
 field("padding", "bytes", "Padding")
 field("refuse.reason", "uint8", "Reason", base.DEC, REASONS)
+field("refuse.alert", "uint8", "TLS alert")
+field("reset.tag", "uint64", "End of the tag that is answered", base.HEX)
+field("flight.length", "uint64", "Length in the clear")
+field("flight", "bytes", "Flight")
+field("rest", "bytes", "Further bytes")
 field("cookie.length", "uint64", "Cookie length")
 field("cookie", "bytes", "Cookie")
 field("parameters.length", "uint64", "Parameters length")
@@ -64,6 +71,7 @@ field("lane_window", "uint64", "LANE_WINDOW (bytes)")
 field("connection_window", "uint64", "CONNECTION_WINDOW (bytes)")
 field("hold", "uint64", "HOLD (us)")
 field("number", "uint32", "Packet number (low 32 bits)")
+field("number.masked", "uint32", "Packet number (masked)", base.HEX)
 field("span", "uint64", "Span")
 field("sealed", "bytes", "Sealed")
 field("frame", "uint8", "Frame", base.HEX, FRAMES)
@@ -134,9 +142,22 @@ local function crc32c(bytes)
   return bxor(crc, 0xffffffff) % 0x100000000
 end
 
-local function tag_is_right(tvb)
-  local length = tvb:len()
+local function ends_right(tvb, length)
   return length > 4 and crc32c(tvb:raw(0, length - 4)) == tvb(length - 4, 4):uint()
+end
+
+-- What of a HANDSHAKE packet stands in the clear ends with a checksum of its own: its length, or 0.
+local function clear_length(tvb)
+  local at = 22
+  if tvb:len() < at + 5 then return 0 end
+  local bytes = 2 ^ rshift(tvb(at, 1):uint(), 6)
+  if bytes > 4 or tvb:len() < at + bytes + 4 then return 0 end
+  local length = at + bytes + band(tvb(at, bytes):uint(), 0x40 * 0x100 ^ (bytes - 1) - 1) + 4
+  return length <= tvb:len() and length or 0
+end
+
+local function tag_is_right(tvb)
+  return ends_right(tvb, tvb(0, 1):uint() == HANDSHAKE and clear_length(tvb) or tvb:len())
 end
 
 -- Reading ----------------------------------------------------------------------------------------------------------
@@ -342,7 +363,11 @@ local known_ids = {}
 
 function arq.init() known_ids = {} end
 
-local function remember(range) known_ids[range:raw()] = true end
+local NO_ID = ("\0"):rep(8)
+
+local function remember(range)
+  if range:raw() ~= NO_ID then known_ids[range:raw()] = true end
+end
 
 local function id(r, tree, name, learn)
   local range = r:field(tree, name, 8)
@@ -356,29 +381,48 @@ BODY[HELLO] = function(r, tree, info, learn)
   r:field(tree, "instance", 8)
   info[1] = ("HELLO, attempt %d"):format(r:field(tree, "attempt", 1):uint())
   for _ = 1, r:field(tree, "version.count", 1):uint() do r:field(tree, "version", 4) end
-  r:bytes(tree, "padding", r:left())
+  local is_padding = r:left() == 0 or not r.tvb:raw(r.at, r:left()):find("[^%z]")
+  r:bytes(tree, is_padding and "padding" or "rest", r:left())
 end
 
 BODY[CHALLENGE] = function(r, tree, info, learn)
   id(r, tree, "dcid", learn)
   id(r, tree, "scid", learn)
-  r:field(tree, "version", 4)
+  local version = r:field(tree, "version", 4):uint()
   info[1] = ("CHALLENGE to attempt %d"):format(r:field(tree, "attempt", 1):uint())
   cookie(r, tree)
-  parameters(r, tree)
+  if version == CLEAR_VERSION then parameters(r, tree) else r:bytes(tree, "rest", r:left()) end
 end
 
 BODY[REFUSE] = function(r, tree, info)
   id(r, tree, "dcid")
   local reason = r:field(tree, "refuse.reason", 1):uint()
   info[1] = ("REFUSE: %s"):format(REASONS[reason] or reason)
-  r:bytes(tree, "padding", r:left())
+  if reason == 1 and r:left() > 0 then
+    for _ = 1, r:field(tree, "version.count", 1):uint() do r:field(tree, "version", 4) end
+  elseif reason == 3 then
+    r:field(tree, "refuse.alert", 1)
+  end
+  r:bytes(tree, "rest", r:left())
 end
 
 BODY[RESET] = function(r, tree, info)
   id(r, tree, "dcid")
-  info[1] = ("RESET of packet %d"):format(r:field(tree, "number", 4):uint())
-  r:bytes(tree, "padding", r:left())
+  if r:left() >= 8 then
+    r:field(tree, "reset.tag", 8)
+    info[1] = "RESET of a sealed packet"
+  else
+    info[1] = ("RESET of packet %d"):format(r:field(tree, "number", 4):uint())
+  end
+  r:bytes(tree, "rest", r:left())
+end
+
+BODY[HANDSHAKE] = function(r, tree, info, learn)
+  id(r, tree, "dcid", learn)
+  id(r, tree, "scid", learn)
+  r:field(tree, "version", 4)
+  info[1] = ("HANDSHAKE, attempt %d"):format(r:field(tree, "attempt", 1):uint())
+  r:bytes(tree, "flight", r:varint(tree, "flight.length"))
 end
 
 local function data(r, tree, info, learn)
@@ -405,10 +449,9 @@ end
 for kind = 0xa8, 0xab do BODY[kind] = data end
 
 -- The header in the clear; the rest is for those who have the keys.
-local function sealed(r, tree, info)
-  local kind = r.tvb(0, 1):uint()
+local function sealed(r, tree)
   id(r, tree, "dcid")
-  info[1] = KINDS[kind]
+  r:field(tree, "number.masked", 4)
   r:bytes(tree, "sealed", r:left())
 end
 
@@ -423,10 +466,10 @@ local function body(r, tree, info, learn)
   info[#info + 1] = "malformed: " .. problem.what
 end
 
--- Adds the tag to the tree; whether it is right.
-local function show_tag(tvb, tree)
-  local right = tag_is_right(tvb)
-  local node = tree:add(f["tag"], tvb(tvb:len() - 4, 4))
+-- Adds the tag to the tree, where the packet of that length ends; whether it is right.
+local function show_tag(tvb, tree, length)
+  local right = ends_right(tvb, length)
+  local node = tree:add(f["tag"], tvb(length - 4, 4))
   tree:add(f["tag.good"], right):set_generated()
   if not right then node:add_proto_expert_info(bad_tag) end
   return right
@@ -437,9 +480,14 @@ local function packet(tvb, tree, is_whole)
   local kind = tvb(0, 1):uint()
   local root = tree:add(arq, tvb())
   root:add(f["kind"], tvb(0, 1))
-  local info, has_tag = { KINDS[kind] }, is_whole and not SEALED[kind]
-  local right = has_tag and show_tag(tvb, root)
-  body(reader(tvb, 1, tvb:len() - (has_tag and 4 or 0)), root, info, right)
+  local length = kind == HANDSHAKE and clear_length(tvb) or tvb:len()
+  local info, has_tag = { KINDS[kind] }, is_whole and not SEALED[kind] and length > 4
+  local right = has_tag and show_tag(tvb, root, length)
+  body(reader(tvb, 1, has_tag and length - 4 or tvb:len()), root, info, right)
+  if kind == HANDSHAKE and has_tag and tvb:len() > length + 4 then
+    root:add(f["number"], tvb(length, 4))
+    root:add(f["sealed"], tvb(length + 4))
+  end
   if has_tag and not right then info[#info + 1] = "BAD TAG" end
   root:append_text(", " .. info[1])
   return table.concat(info, ", ")
