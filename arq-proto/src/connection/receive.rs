@@ -15,6 +15,7 @@ use crate::{
     acks::{AckRequest, Arrival},
     error::{ConnectionError, Violation},
     event::Event,
+    observer::Packet,
     recovery::Outcome,
     recv::lane::{Received, ReceivedSymbol},
     textbook,
@@ -148,10 +149,14 @@ impl Connection {
             return Err(DecodeError::Invalid("data.dcid"));
         }
         let number = self.path.acks.expand(number).ok_or(DecodeError::Invalid("data.number"))?;
-        let frames = Reader::new(self.opener.open(number, datagram, header_len)?);
+        let opened = self.opener.open(number, datagram, header_len)?;
+        let frames = Reader::new(opened);
         if self.path.acks.classify(number) == Arrival::Duplicate {
             self.note_repeated(now, from, number);
             return Err(DecodeError::Invalid("data.number"));
+        }
+        if let Some(observer) = &mut self.observer {
+            observer.packet_received(now, &Packet::new(number.0, bytes, opened));
         }
         self.counters.packets_received += 1;
         self.counters.bytes_received += arrived.bytes;

@@ -15,6 +15,7 @@ use crate::{
     batches::{Burst, Plan},
     config::Config,
     error::ConnectionError,
+    observer::Packet,
     path_mtu::Side,
     send::{lane::SendLane, message::Sent},
     sent::{Content, Contents, Fate, SentPacket, Stride},
@@ -546,6 +547,9 @@ impl Connection {
             contents,
             stride: Stride::default(),
         });
+        if let Some(observer) = &mut self.observer {
+            observer.packet_sent(now, &Packet::new(number.0, bytes, &out[frames..]));
+        }
         // The end of a flight: nobody else would make the peer answer soon.
         let is_last =
             app_limited || !self.path.recovery.window_allows(self.path.mtu.size_in_use().into());
