@@ -222,12 +222,15 @@ def block_bytes(block):
     return bytes(out)
 
 
+def example_blocks():
+    text = (pathlib.Path(__file__).parent / "protocol.md").read_text()
+    return re.findall(r"^```arq-packet\n(.*?)^```$", text, re.M | re.S)
+
+
 def main():
     if crc32c(b"123456789") != 0xE306_9283:
         sys.exit("the checksum of this script is wrong")
-    text = (pathlib.Path(__file__).parent / "protocol.md").read_text()
-    blocks = re.findall(r"^```arq-packet\n(.*?)^```$", text, re.M | re.S)
-    failed = 0
+    blocks, failed = example_blocks(), 0
     for number, block in enumerate(blocks, 1):
         try:
             datagram = block_bytes(block)
@@ -239,4 +242,5 @@ def main():
     sys.exit(failed > 0 or not blocks)
 
 
-main()
+if __name__ == "__main__":
+    main()

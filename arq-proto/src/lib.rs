@@ -26,6 +26,7 @@ mod fec;
 #[doc(hidden)]
 pub mod fec;
 mod flow;
+pub mod observer;
 mod pacing;
 mod path_loss;
 mod path_mtu;

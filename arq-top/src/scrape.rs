@@ -107,8 +107,8 @@ fn parse(text: &str) -> Option<Vec<Link>> {
         let Some(id) = sample.labels.get("link").and_then(|id| id.parse().ok()) else { continue };
         let link: &mut Link = links.entry(id).or_insert_with(|| Link {
             id,
-            src: printable(&sample.labels, "src"),
-            dst: printable(&sample.labels, "dst"),
+            src: printable(&sample.labels, "src_locator"),
+            dst: printable(&sample.labels, "dst_locator"),
             ..Link::default()
         });
         if let Some(slot) = link.slot(&sample.metric).filter(|_| value.is_finite()) {
@@ -149,9 +149,9 @@ mod tests {
     fn figures_come_by_link_and_what_is_unknown_is_left() {
         let text = "# TYPE arq_links gauge\narq_links 2.0\n\
              # TYPE arq_sent_bytes counter\n\
-             arq_sent_bytes_total{link=\"2\",src=\"arq/a:1\",dst=\"arq/b\u{1b}[2J:2\"} 7\n\
-             arq_sent_bytes_total{link=\"1\",src=\"arq/a:1\",dst=\"arq/c:3\"} NaN\n\
-             arq_rtt_smoothed_seconds{link=\"2\",src=\"arq/a:1\",dst=\"arq/b:2\"} 0.02\n\
+             arq_sent_bytes_total{link=\"2\",src_locator=\"arq/a:1\",dst_locator=\"arq/b\u{1b}[2J:2\"} 7\n\
+             arq_sent_bytes_total{link=\"1\",src_locator=\"arq/a:1\",dst_locator=\"arq/c:3\"} NaN\n\
+             arq_rtt_smoothed_seconds{link=\"2\",src_locator=\"arq/a:1\",dst_locator=\"arq/b:2\"} 0.02\n\
              arq_news{link=\"2\"} 1\nnonsense{\n{}} {\n# EOF\n";
         let links = parse(text).expect("it is about links");
         assert_eq!(links.len(), 2);

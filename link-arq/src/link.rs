@@ -15,7 +15,7 @@ use std::{
         atomic::{AtomicBool, AtomicU16, AtomicU8, Ordering},
         Arc, OnceLock,
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use arq_proto::{ConnectionError, LaneId, Reliability};
@@ -38,7 +38,7 @@ use crate::{
     config::LinkConfig,
     manager::driver_runtime,
     security::{expire, Identity},
-    statistics::{self, AssociationStats},
+    statistics::{self, AssociationStats, Farewell},
     terms::Terms,
     zenoh_quirks::{
         batch::{begins_with_best_effort, by_kind, is_close, more_or_nothing},
@@ -60,6 +60,8 @@ pub(crate) struct LinkUnicastArq {
     /// Its number in this process.
     id: u64,
     opened_at: Instant,
+    /// The same by the clock of the system.
+    opened_time: SystemTime,
     connection: Connection,
     terms: Terms,
     src: Locator,
@@ -104,6 +106,7 @@ pub(crate) fn link(
     let link = Arc::new(LinkUnicastArq {
         id: statistics::next_id(),
         opened_at: Instant::now(),
+        opened_time: SystemTime::now(),
         connection,
         terms,
         src: Locator::new(ARQ_LOCATOR_PREFIX, src_addr.to_string(), "")?,
@@ -153,6 +156,7 @@ impl LinkUnicastArq {
             src: self.src.clone(),
             dst: self.dst.clone(),
             age: self.opened_at.elapsed(),
+            opened_at: self.opened_time,
             security: self.identity.security,
             peer: self.identity.common_name().map(str::to_owned),
             certificate_expires: self.identity.expires,
@@ -167,6 +171,14 @@ impl LinkUnicastArq {
             "closing {self}: the certificate of {name}, or of who vouches for it, has expired"
         );
         self.connection.close("the certificate has expired");
+    }
+
+    fn farewell(&self) -> Farewell {
+        match self.parting.is_cancelled() {
+            true => Farewell::Ours,
+            false if self.is_over.load(Ordering::Relaxed) => Farewell::Theirs,
+            false => Farewell::Neither,
+        }
     }
 
     /// zenoh names no priority for control messages, and none at all on a link without priorities.
@@ -410,7 +422,8 @@ impl LinkUnicastTrait for LinkUnicastArq {
 
 impl Drop for LinkUnicastArq {
     fn drop(&mut self) {
-        statistics::on_end(&self.snapshot());
+        let reason = self.connection.close_reason();
+        statistics::on_end(&self.snapshot(), reason.as_ref(), self.farewell());
     }
 }
 

@@ -26,7 +26,9 @@ use zenoh_result::{bail, zerror, ZResult};
 
 use crate::{
     config::{is_secret, LinkConfig},
-    link, metrics, security, terms, ARQ_LOCATOR_PREFIX,
+    link, metrics, security, statistics,
+    terms::{self, Terms},
+    ARQ_LOCATOR_PREFIX,
 };
 
 /// How long an address may be silent before the next one is tried beside it (RFC 8305 §5).
@@ -143,11 +145,7 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
         let addresses = addresses.map_err(|error| failed(error.to_string()))?;
         let (connection, src) = connect_first(addresses, &attempt).await.map_err(failed)?;
         let config = &attempt.config;
-        let agreed = terms::agree(config, &connection.peer_app_params());
-        let terms = agreed.map_err(|reason| {
-            connection.close(&reason);
-            failed(reason)
-        })?;
+        let terms = agree(config, &connection).map_err(failed)?;
         tracing::info!(%src, dst = %connection.remote(), ?terms, "arq link opened");
         link::link(connection, terms, src, &locator, config)
     }
@@ -289,12 +287,17 @@ async fn accept_links(
     Ok(())
 }
 
+/// What holds for the link over `connection`, which is closed where the two sides cannot agree.
+fn agree(config: &LinkConfig, connection: &Connection) -> Result<Terms, String> {
+    terms::agree(config, &connection.peer_app_params()).inspect_err(|reason| {
+        statistics::count_disagreement();
+        connection.close(reason);
+    })
+}
+
 fn accepted_link(connection: Connection, config: &LinkConfig) -> ZResult<LinkUnicast> {
     let (src, dst) = (connection.local(), connection.remote());
-    let terms = terms::agree(config, &connection.peer_app_params()).map_err(|reason| {
-        connection.close(&reason);
-        zerror!("{dst}: {reason}")
-    })?;
+    let terms = agree(config, &connection).map_err(|reason| zerror!("{dst}: {reason}"))?;
     tracing::info!(%src, %dst, ?terms, "arq link accepted");
     let dst = Locator::new(ARQ_LOCATOR_PREFIX, dst.to_string(), "")?;
     link::link(connection, terms, src, &dst, config)
@@ -341,6 +344,7 @@ async fn connect(remote: SocketAddr, attempt: &Attempt) -> ZResult<(Connection, 
     )
     .map_err(|error| zerror!("cannot bind to {bind}: {error}"))?;
     let connection = socket.connect(remote, attempt.connect()?).await.inspect_err(|error| {
+        statistics::count_failed(error.reason());
         if is_lasting(error) {
             warn_of(&remote, &error.to_string());
         }

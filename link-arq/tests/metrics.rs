@@ -93,7 +93,8 @@ async fn a_locator_switches_the_figures_of_every_link_on() {
     let samples = samples(&get(address));
     let src = format!("arq/{}", pair.near.get_src().address());
     let of_link = |name: &str| {
-        let ours = |s: &&Sample| s.metric == name && s.labels.get("src") == Some(src.as_str());
+        let ours =
+            |s: &&Sample| s.metric == name && s.labels.get("src_locator") == Some(src.as_str());
         let found: Vec<_> = samples.iter().filter(ours).collect();
         assert_eq!(found.len(), 1, "{name}: {found:?}");
         number(found[0])
@@ -105,6 +106,79 @@ async fn a_locator_switches_the_figures_of_every_link_on() {
     assert_eq!(of_link("arq_lane_messages_sent_total"), 1.0);
     let links = samples.iter().find(|sample| sample.metric == "arq_links").unwrap();
     assert!(number(links) >= 2.0, "both ends are in this process");
+}
+
+/// A figure of the process, or that with a label of this value.
+fn of_process(address: SocketAddr, name: &str, label: Option<(&str, &str)>) -> f64 {
+    let samples = samples(&get(address));
+    let ours = |s: &&Sample| {
+        s.metric == name && label.is_none_or(|(key, value)| s.labels.get(key) == Some(value))
+    };
+    let found: Vec<_> = samples.iter().filter(ours).collect();
+    assert_eq!(found.len(), 1, "{name}: {found:?}");
+    number(found[0])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_link_has_done_outlives_it() {
+    let address = free_address();
+    let pair = Pair::new(&format!("#metrics={address}")).await;
+    pair.pass().await;
+    let src = format!("arq/{}", pair.near.get_src().address());
+    let closed = || of_process(address, "arq_links_closed_total", Some(("reason", "given-up")));
+    let sent = || of_process(address, "arq_process_sent_bytes_total", None);
+    let (closed_before, sent_before) = (closed(), sent());
+    assert!(sent_before >= 20_000.0, "{sent_before}");
+    pair.near.close().await.unwrap();
+    drop(pair);
+    let begin = Instant::now();
+    // Zenoh's sessions have said nothing: both ends have given up.
+    while closed() < closed_before + 2.0 {
+        assert!(begin.elapsed() < HANG, "{} of {closed_before}", closed());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(!get(address).contains(&src), "the link itself is gone");
+    assert!(sent() >= sent_before, "{} after {sent_before}", sent());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_attempt_that_fails_is_counted_with_its_reason() {
+    let address = metrics::serve(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let failed =
+        |reason| of_process(address, "arq_handshakes_failed_total", Some(("reason", reason)));
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let nobody = free_address();
+    let manager = LinkManagerUnicastArq::new(flume::unbounded().0);
+    let before = [failed("timeout"), failed("port-unreachable")];
+    let to_silent =
+        endpoint(&format!("arq/{}#handshake_timeout_ms=300", silent.local_addr().unwrap()));
+    manager.new_link(to_silent).await.map(drop).unwrap_err();
+    manager.new_link(endpoint(&format!("arq/{nobody}"))).await.map(drop).unwrap_err();
+    // The figures are taken anew after that long.
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    assert_eq!(failed("timeout"), before[0] + 1.0);
+    let reported = failed("port-unreachable") - before[1];
+    assert_eq!(reported, if cfg!(target_os = "linux") { 1.0 } else { 0.0 });
+}
+
+#[test]
+fn the_format_is_the_one_that_is_asked_for() {
+    let address = metrics::serve(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
+    for (accept, kind) in [
+        ("*/*", OPENMETRICS),
+        ("text/plain", PLAIN),
+        ("text/plain;version=0.0.4;q=0.5,*/*;q=0.1", PLAIN),
+        ("text/html, Text/Plain", PLAIN),
+        ("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5", OPENMETRICS),
+    ] {
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n");
+        let answer = ask(address, &request);
+        assert!(answer.contains(&format!("content-type: {kind}\r\n")), "{accept}: {answer}");
+        assert_eq!(answer.ends_with("# EOF\n"), kind == OPENMETRICS, "{accept}: {answer}");
+        assert_eq!(answer.contains("\n# TYPE arq_links_opened_total counter\n"), kind == PLAIN);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

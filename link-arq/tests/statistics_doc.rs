@@ -4,7 +4,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 use zenoh_link_arq::{
     metrics::VARIABLE,
@@ -60,13 +64,38 @@ fn every_figure_is_explained_and_every_explained_figure_exists() {
 fn every_figure_that_the_page_mentions_exists() {
     let text = text();
     let known = documented(&text);
+    let counters = coded(FIGURES).chain(coded(LANE_FIGURES)).map(|(name, _)| name);
+    let totals: Vec<_> = counters
+        .filter(|name| name.ends_with("_total"))
+        .map(|name| name.replacen("arq_", "arq_process_", 1))
+        .collect();
     let mentioned: Vec<_> = text
         .split(|c: char| !c.is_ascii_lowercase() && c != '_')
         .filter(|word| word.starts_with("arq_"))
         .collect();
     assert!(mentioned.len() > known.len());
     for name in mentioned {
-        assert!(known.contains_key(name), "`{name}` does not exist");
+        let exists = known.contains_key(name) || totals.iter().any(|total| total == name);
+        assert!(exists || name == "arq_process_", "`{name}` does not exist");
+    }
+}
+
+/// The names behind `reason=` in the column of the reasons.
+#[test]
+fn every_reason_is_explained_and_every_explained_reason_exists() {
+    let served = zenoh_link_arq::metrics::openmetrics();
+    for name in ["arq_links_closed_total", "arq_handshakes_failed_total"] {
+        let reasons: BTreeSet<_> = served
+            .lines()
+            .filter_map(|line| line.strip_prefix(name)?.strip_prefix("{reason=\""))
+            .filter_map(|rest| Some(rest.split_once('"')?.0.to_owned()))
+            .collect();
+        let text = text();
+        let (_, table) = text.split_once(&format!("| reason of `{name}` |")).expect("a table");
+        let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+        let explained: BTreeSet<_> =
+            rows.map(|row| row.split('`').nth(1).expect("a name").to_owned()).collect();
+        assert_eq!(explained, reasons, "{name}");
     }
 }
 

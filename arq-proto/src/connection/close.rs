@@ -129,6 +129,9 @@ impl Connection {
         self.events.extend(readable.iter().map(Event::Readable));
         self.path.recovery.forget_all();
         if self.close_reason.is_none() {
+            if let Some(observer) = &mut self.observer {
+                observer.closed(self.now, &error);
+            }
             self.close_reason = Some(error.clone());
             self.events.push_back(Event::Closed(error));
         }

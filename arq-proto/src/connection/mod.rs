@@ -38,6 +38,7 @@ use crate::{
     config::{Config, MAX_MTU},
     error::{ConnectionError, SendError},
     event::Event,
+    observer::Observer,
     recovery::{left_out::LeftOut, sleep},
     send::queue::Outlet,
     stats::Stats,
@@ -120,6 +121,7 @@ pub struct Connection {
     dialled: bool,
     other_port: OtherPort,
     events: VecDeque<Event>,
+    observer: Option<Box<dyn Observer>>,
     close_reason: Option<ConnectionError>,
     counters: Stats,
     rng: ChaCha8Rng,
@@ -152,6 +154,7 @@ impl Connection {
             dialled,
             other_port: OtherPort::default(),
             events: VecDeque::new(),
+            observer: None,
             close_reason: None,
             counters: Stats::default(),
             rng,
@@ -267,6 +270,28 @@ impl Connection {
             }
         }
         self.rearm(now);
+    }
+
+    /// From now on `observer` is told what happens. It costs time with every packet.
+    pub fn observe(&mut self, observer: Box<dyn Observer>) {
+        self.path.recovery.losses = Some(Vec::new());
+        self.observer = Some(observer);
+    }
+
+    /// The connection id of the side that has opened the connection: both sides know it from the start.
+    #[must_use]
+    pub fn client_id(&self) -> u64 {
+        if self.dialled {
+            self.local_cid.0
+        } else {
+            self.remote_cid.0
+        }
+    }
+
+    /// Whether this side has opened the connection.
+    #[must_use]
+    pub fn is_client(&self) -> bool {
+        self.dialled
     }
 
     /// The peer's address.

@@ -15,6 +15,7 @@ use crate::{
     acks::{AckRequest, Arrival},
     error::{ConnectionError, Violation},
     event::Event,
+    observer::Packet,
     recovery::Outcome,
     recv::lane::{Received, ReceivedSymbol},
     textbook,
@@ -175,11 +176,14 @@ impl Connection {
             self.end(ConnectionError::KeysUsedUp);
         }
         let Opened { number, ack_now, span, frames } = opened?;
-        let frames = Reader::new(frames);
         if self.path.acks.classify(number) == Arrival::Duplicate {
             self.note_repeated(now, from, number);
             return Err(DecodeError::Invalid("data.number"));
         }
+        if let Some(observer) = &mut self.observer {
+            observer.packet_received(now, &Packet::new(number.0, bytes, frames));
+        }
+        let frames = Reader::new(frames);
         self.counters.packets_received += 1;
         self.counters.bytes_received += arrived.bytes;
         self.life.heard_at = now;

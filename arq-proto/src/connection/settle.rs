@@ -47,5 +47,16 @@ impl Connection {
         }
         self.path.recovery.recycle(outcome);
         self.finish_if_flushed(now);
+        self.tell_losses(now);
+    }
+
+    /// Tells the observer, if there is one, what was lost, and how the connection stands.
+    fn tell_losses(&mut self, now: Instant) {
+        let Some(mut observer) = self.observer.take() else { return };
+        for lost in self.path.recovery.losses.iter_mut().flat_map(std::mem::take) {
+            observer.packet_lost(now, &lost);
+        }
+        observer.stats_updated(now, &self.stats());
+        self.observer = Some(observer);
     }
 }

@@ -15,6 +15,7 @@ use crate::{
     batches::{Burst, Plan},
     config::Config,
     error::ConnectionError,
+    observer::Packet,
     path_mtu::Side,
     send::{lane::SendLane, message::Sent},
     sent::{Content, Contents, Fate, SentPacket, Stride},
@@ -547,7 +548,7 @@ impl Connection {
         let is_probe = self.path.recovery.is_probe_due();
         let app_limited = self.outgoing.find_waiting().is_empty();
         let number = self.path.recovery.next_number();
-        let Draft { start, in_flight, burst, side, contents, .. } = draft;
+        let Draft { start, frames, in_flight, burst, side, contents, .. } = draft;
         self.path.recovery.on_sent(SentPacket {
             sent_at: now,
             // A datagram is at most 64 KiB.
@@ -559,6 +560,9 @@ impl Connection {
             contents,
             stride: Stride::default(),
         });
+        if let Some(observer) = &mut self.observer {
+            observer.packet_sent(now, &Packet::new(number.0, bytes, &out[frames..]));
+        }
         // The end of a flight: nobody else would make the peer answer soon.
         let is_last =
             app_limited || !self.path.recovery.window_allows(self.path.mtu.size_in_use().into());

@@ -31,6 +31,7 @@ use crate::{
     config::Config,
     congestion::{self, AckSample, Controller, LossSample, RttSample, SentSample},
     error::Violation,
+    observer::LostPacket,
     pacing::Pacer,
     path_loss::PathLoss,
     path_mtu::Side,
@@ -82,6 +83,8 @@ pub(crate) struct Recovery {
     probe_budget: Option<u32>,
     packets_lost: u64,
     packets_spuriously_lost: u64,
+    /// What was declared lost and not told yet, if somebody wants to know.
+    pub(crate) losses: Option<Vec<LostPacket>>,
     /// When something was last heard from the peer.
     heard_at: Instant,
     /// What was found out and not told yet. Its buffers are filled for every acknowledgement.
@@ -118,6 +121,7 @@ impl Recovery {
             probe_budget: None,
             packets_lost: 0,
             packets_spuriously_lost: 0,
+            losses: None,
             heard_at: now,
             outcome: Outcome::default(),
             mtu,
@@ -449,6 +453,9 @@ impl Recovery {
             let Some(packet) = self.ledger.get(number) else { continue };
             self.outcome.lost.extend_from_slice(&packet.contents);
             self.packets_lost += 1;
+            if let Some(losses) = &mut self.losses {
+                losses.push(LostPacket::new(number, packet.bytes, cause));
+            }
             if number >= self.path_from.0 {
                 bytes += u64::from(packet.bytes);
                 packets += 1;

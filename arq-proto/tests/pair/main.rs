@@ -17,6 +17,7 @@ mod delivery;
 mod dropping;
 mod handshake;
 mod narrow;
+mod observing;
 mod on_the_wire;
 mod path_mtu;
 mod peers;

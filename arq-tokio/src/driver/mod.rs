@@ -18,6 +18,8 @@ mod lanes;
 #[cfg(all(test, shuttle))]
 mod model;
 mod offload;
+#[cfg(feature = "qlog")]
+mod qlog;
 mod shared;
 mod sorted;
 mod sync;

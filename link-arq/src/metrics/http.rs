@@ -13,7 +13,7 @@ use std::{
 use http_body_util::Full;
 use hyper::{
     body::{Bytes, Incoming},
-    header::{HeaderValue, ALLOW, CONTENT_TYPE},
+    header::{HeaderValue, ACCEPT, ALLOW, CONTENT_TYPE},
     server::conn::http1,
     service::service_fn,
     Method, Request, Response, StatusCode,
@@ -27,7 +27,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::openmetrics;
+use super::text::{openmetrics, plain};
 
 /// Where the figures are.
 pub(super) const PATH: &str = "/metrics";
@@ -46,6 +46,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+/// Prometheus' own format, for who asks for it.
+const PROMETHEUS: HeaderValue =
+    HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// Serves on `listener`, which does not block, for ever.
@@ -98,7 +101,10 @@ fn answer(request: &Request<Incoming>, page: &Page) -> Response<Full<Bytes>> {
         _ if !is_read => {
             (StatusCode::METHOD_NOT_ALLOWED, PLAIN, Bytes::from_static(b"GET or HEAD\n"))
         }
-        PATH => (StatusCode::OK, OPENMETRICS, page.text()),
+        PATH if wants_plain(request) => {
+            (StatusCode::OK, PROMETHEUS, Bytes::from(plain(&page.text())))
+        }
+        PATH => (StatusCode::OK, OPENMETRICS, Bytes::from(page.text())),
         _ => {
             (StatusCode::NOT_FOUND, PLAIN, Bytes::from_static(b"the statistics are at /metrics\n"))
         }
@@ -113,17 +119,29 @@ fn answer(request: &Request<Incoming>, page: &Page) -> Response<Full<Bytes>> {
     response
 }
 
+/// Whether the reader names plain text, and not OpenMetrics. Weights are not looked at: who names both can read both.
+fn wants_plain(request: &Request<Incoming>) -> bool {
+    let accepts = |kind: &str| {
+        let values =
+            request.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        values.flat_map(|value| value.split(',')).any(|range| {
+            range.split(';').next().is_some_and(|name| name.trim().eq_ignore_ascii_case(kind))
+        })
+    };
+    accepts("text/plain") && !accepts("application/openmetrics-text")
+}
+
 /// The figures as last taken.
 #[derive(Debug, Default)]
-struct Page(Mutex<Option<(Instant, Bytes)>>);
+struct Page(Mutex<Option<(Instant, String)>>);
 
 impl Page {
-    fn text(&self) -> Bytes {
+    fn text(&self) -> String {
         let mut taken = self.0.lock();
         match &*taken {
             Some((at, text)) if at.elapsed() < MAX_AGE => text.clone(),
             Some(_) | None => {
-                let text = Bytes::from(openmetrics());
+                let text = openmetrics();
                 *taken = Some((Instant::now(), text.clone()));
                 text
             }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! The figures of the process in the OpenMetrics text format.
+//! The figures of the process in the OpenMetrics text format, and in the older one of Prometheus.
 
-use std::{fmt, time::UNIX_EPOCH};
+use std::{collections::BTreeMap, fmt, time::UNIX_EPOCH};
 
 use arq_proto::{LaneId, LaneStats, Reliability, VERSION};
 use prometheus_client::{
@@ -13,24 +13,62 @@ use prometheus_client::{
 };
 
 use crate::statistics::{
-    priority_name, process_statistics, statistics, AssociationStats, Figure, Read, FIGURES,
-    LANE_FIGURES, PROCESS_FIGURES,
+    priority_name, process_statistics, statistics, totals, AssociationStats, Figure, Read, Totals,
+    FIGURES, LANE_FIGURES, PROCESS_FIGURES,
 };
 
 /// What every name begins with.
 const PREFIX: &str = "arq";
 /// What tells which build this is, without the prefix and the ending that OpenMetrics gives it.
 const BUILD: &str = "build";
+/// What the names of sums over all links begin with.
+const PROCESS: &str = "process_";
 /// What whoever built this said it was made of.
 const COMMIT: Option<&str> = option_env!("ARQ_COMMIT");
 
 /// How the `arq/` links of this process stand, in the OpenMetrics text format 1.0.
 #[must_use]
 pub fn openmetrics() -> String {
-    render(statistics())
+    let (totals, links) = totals(statistics);
+    render(links, totals)
 }
 
-fn render(links: Vec<AssociationStats>) -> String {
+/// The same in Prometheus' text format 0.0.4: there a family of counters has the name of its samples, and units are
+/// comments.
+pub(super) fn plain(openmetrics: &str) -> String {
+    let described = |line: &'_ str| -> Option<(String, String, String)> {
+        let mut words = line.strip_prefix("# ")?.splitn(3, ' ').map(str::to_owned);
+        Some((words.next()?, words.next()?, words.next()?))
+    };
+    let types: BTreeMap<_, _> = openmetrics
+        .lines()
+        .filter_map(described)
+        .filter(|(keyword, ..)| keyword == "TYPE")
+        .map(|(_, name, kind)| (name, kind))
+        .collect();
+    let mut text = String::with_capacity(openmetrics.len());
+    for line in openmetrics.lines() {
+        let Some((keyword, name, rest)) = described(line) else {
+            if !line.starts_with('#') {
+                text.extend([line, "\n"]);
+            }
+            continue;
+        };
+        let (ending, kind) = match types.get(&name).map(String::as_str) {
+            Some("counter") => ("_total", "counter"),
+            Some("info") => ("_info", "gauge"),
+            Some(_) | None => ("", "gauge"),
+        };
+        match keyword.as_str() {
+            "TYPE" => text.push_str(&format!("# TYPE {name}{ending} {kind}\n")),
+            "HELP" => text.push_str(&format!("# HELP {name}{ending} {rest}\n")),
+            _ => {}
+        }
+    }
+    text
+}
+
+fn render(links: Vec<AssociationStats>, totals: Totals) -> String {
     let mut registry = Registry::with_prefix(PREFIX);
     let build = vec![
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
@@ -42,7 +80,7 @@ fn render(links: Vec<AssociationStats>) -> String {
         "What the link was made of, and the protocol that it speaks",
         Info::new(build),
     );
-    registry.register_collector(Box::new(Snapshot(links)));
+    registry.register_collector(Box::new(Snapshot { links, totals }));
     let mut text = String::new();
     // A string takes everything.
     let _ = encode(&mut text, &registry);
@@ -51,35 +89,62 @@ fn render(links: Vec<AssociationStats>) -> String {
 
 /// The links at one moment.
 #[derive(Debug)]
-struct Snapshot(Vec<AssociationStats>);
+struct Snapshot {
+    links: Vec<AssociationStats>,
+    totals: Totals,
+}
 
 type Label = (&'static str, String);
 
 impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let process = process_statistics(&self.0);
+        let process = process_statistics(&self.links);
         for figure in PROCESS_FIGURES {
-            alone(&mut encoder, figure, &process)?;
+            let unit = unit(figure);
+            let (name, help) = (figure.name, figure.meaning);
+            let metric = encoder.encode_descriptor(name, help, unit.as_ref(), kind(figure))?;
+            value(metric, &figure.read, &process)?;
         }
-        let links: Vec<_> = self.0.iter().map(|link| (link_labels(link), link.clone())).collect();
+        self.encode_totals(&mut encoder)?;
+        let links: Vec<_> =
+            self.links.iter().map(|link| (link_labels(link), link.clone())).collect();
         for figure in FIGURES {
-            family(&mut encoder, figure, links.iter())?;
+            family(&mut encoder, figure, &links)?;
         }
-        identities(&mut encoder, &self.0)?;
-        let lanes: Vec<_> = self.0.iter().flat_map(used_lanes).collect();
+        identities(&mut encoder, &self.links)?;
+        let lanes: Vec<_> = self.links.iter().flat_map(used_lanes).collect();
         for figure in LANE_FIGURES {
-            family(&mut encoder, figure, lanes.iter())?;
+            family(&mut encoder, figure, &lanes)?;
         }
         Ok(())
     }
 }
 
-/// One figure of the process.
-fn alone<S>(encoder: &mut DescriptorEncoder<'_>, figure: &Figure<S>, stats: &S) -> fmt::Result {
-    let unit = unit(figure);
-    let metric =
-        encoder.encode_descriptor(figure.name, figure.meaning, unit.as_ref(), kind(figure))?;
-    value(metric, &figure.read, stats)
+impl Snapshot {
+    /// The sums of the figures that only grow.
+    fn encode_totals(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        for (figure, sum) in self.totals.links() {
+            let (name, help) = in_all(figure);
+            let unit = unit(figure);
+            let metric =
+                encoder.encode_descriptor(&name, &help, unit.as_ref(), MetricType::Counter)?;
+            counter(metric, sum)?;
+        }
+        for (figure, sums) in self.totals.lanes() {
+            let (name, help) = in_all(figure);
+            let mut metric = encoder.encode_descriptor(&name, &help, None, MetricType::Counter)?;
+            for (lane, sum) in LaneId::all().zip(sums).filter(|(_, sum)| *sum > 0) {
+                counter(metric.encode_family(&lane_labels(lane))?, sum)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the sum of a figure over all links is called, and what it says.
+fn in_all<S>(figure: &Figure<S>) -> (String, String) {
+    let help = format!("{}; by all links since the process began", figure.meaning);
+    (format!("{PROCESS}{}", figure.name), help)
 }
 
 /// What protects each link, whom it leads to, and until when.
@@ -109,10 +174,10 @@ fn identities(encoder: &mut DescriptorEncoder<'_>, links: &[AssociationStats]) -
 }
 
 /// One figure of everything that has it.
-fn family<'a, L: EncodeLabelSet + 'a, S: 'a>(
+fn family<L: EncodeLabelSet, S>(
     encoder: &mut DescriptorEncoder<'_>,
     figure: &Figure<S>,
-    members: impl Iterator<Item = &'a (L, S)>,
+    members: &[(L, S)],
 ) -> fmt::Result {
     let unit = unit(figure);
     let mut family =
@@ -129,46 +194,64 @@ fn unit<S>(figure: &Figure<S>) -> Option<Unit> {
 
 fn kind<S>(figure: &Figure<S>) -> MetricType {
     match figure.read {
-        Read::Counter(_) => MetricType::Counter,
+        Read::Counter(_) | Read::ByReason(_) => MetricType::Counter,
         Read::Gauge(_) => MetricType::Gauge,
     }
 }
 
-fn value<S>(mut encoder: MetricEncoder<'_>, read: &Read<S>, stats: &S) -> fmt::Result {
+fn value<S>(mut metric: MetricEncoder<'_>, read: &Read<S>, stats: &S) -> fmt::Result {
     match read {
-        Read::Counter(read) => encoder.encode_counter::<NoLabelSet, _, u64>(&read(stats), None),
-        Read::Gauge(read) => encoder.encode_gauge(&read(stats)),
+        Read::Counter(read) => counter(metric, read(stats)),
+        Read::Gauge(read) => metric.encode_gauge(&read(stats)),
+        Read::ByReason(read) => read(stats).into_iter().try_for_each(|(reason, count)| {
+            counter(metric.encode_family(&[("reason", reason)])?, count)
+        }),
     }
 }
 
+fn counter(mut metric: MetricEncoder<'_>, value: u64) -> fmt::Result {
+    metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
+}
+
 /// The number tells links apart whose addresses are the same, such as that of a restarted peer and
-/// the one before.
+/// the one before. The names of the others are those of zenoh's own metrics.
 fn link_labels(link: &AssociationStats) -> Vec<Label> {
-    vec![("link", link.id.to_string()), ("src", link.src_address()), ("dst", link.dst_address())]
+    vec![
+        ("link", link.id.to_string()),
+        ("src_locator", link.src_address()),
+        ("dst_locator", link.dst_address()),
+    ]
+}
+
+fn lane_labels(lane: LaneId) -> [Label; 2] {
+    let reliability = match lane.reliability() {
+        Reliability::Reliable => "reliable",
+        Reliability::BestEffort => "best-effort",
+    };
+    [("priority", priority_name(lane)), ("reliability", reliability.to_owned())]
 }
 
 /// The lanes that have carried something: most links use few of the sixteen.
 fn used_lanes(link: &AssociationStats) -> impl Iterator<Item = (Vec<Label>, LaneStats)> + '_ {
     let lanes = LaneId::all().zip(link.stats.lanes);
     lanes.filter(|(_, lane)| *lane != LaneStats::default()).map(|(id, lane)| {
-        let reliability = match id.reliability() {
-            Reliability::Reliable => "reliable",
-            Reliability::BestEffort => "best_effort",
-        };
-        let mut labels = link_labels(link);
-        labels.push(("priority", priority_name(id).to_owned()));
-        labels.push(("reliability", reliability.to_owned()));
+        let labels = link_labels(link).into_iter().chain(lane_labels(id)).collect();
         (labels, lane)
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, UNIX_EPOCH};
 
     use arq_proto::Stats;
 
     use super::*;
+
+    fn render(links: Vec<AssociationStats>) -> String {
+        let (totals, links) = totals(|| links);
+        super::render(links, totals)
+    }
 
     fn link(id: u64) -> AssociationStats {
         let mut stats = Stats::default();
@@ -180,6 +263,7 @@ mod tests {
             src: "arq/[::1]:40000".parse().unwrap(),
             dst: "arq/[::1]:7447?rel=1".parse().unwrap(),
             age: Duration::from_secs(5),
+            opened_at: UNIX_EPOCH + Duration::from_secs(1_700_000_000),
             security: "mtls",
             peer: Some("router \"7\"".to_owned()),
             certificate_expires: Some(UNIX_EPOCH + Duration::from_secs(2_000_000_000)),
@@ -190,7 +274,7 @@ mod tests {
     #[test]
     fn names_units_labels_and_values() {
         let text = render(vec![link(1), link(2)]);
-        let labels = r#"link="2",src="arq/[::1]:40000",dst="arq/[::1]:7447""#;
+        let labels = r#"link="2",src_locator="arq/[::1]:40000",dst_locator="arq/[::1]:7447""#;
         for line in [
             "# TYPE arq_links gauge".to_owned(),
             "arq_links 2.0".to_owned(),
@@ -199,6 +283,7 @@ mod tests {
                 COMMIT.unwrap_or("unknown")
             ),
             "# UNIT arq_rtt_smoothed_seconds seconds".to_owned(),
+            format!("arq_link_start_time_seconds{{{labels}}} 1700000000.0"),
             format!("arq_rtt_smoothed_seconds{{{labels}}} 0.02"),
             format!("arq_link_info{{{labels},security=\"mtls\",peer=\"router \\\"7\\\"\"}} 1"),
             format!("arq_certificate_expires_seconds{{{labels}}} 2000000000.0"),
@@ -206,8 +291,9 @@ mod tests {
             format!("arq_sent_bytes_total{{{labels}}} 18446744073709551613"),
             format!(
                 "arq_lane_messages_sent_total{{{labels},priority=\"data\",\
-                 reliability=\"best_effort\"}} 7"
+                 reliability=\"best-effort\"}} 7"
             ),
+            "# TYPE arq_links_closed counter".to_owned(),
         ] {
             assert!(text.lines().any(|have| have == line), "{line}\n{text}");
         }
@@ -233,7 +319,37 @@ mod tests {
             assert!(one.contains(&format!("\n{name}{{")), "{name}\n{one}");
         }
         for name in process {
+            let alone = none.contains(&format!("\n{name} "));
+            let by_reason = none.contains(&format!("\n{name}{{reason=\"other\"}} "));
+            assert!(alone || by_reason, "{name}\n{none}");
+        }
+        for figure in FIGURES.iter().filter(|figure| figure.is_counter()) {
+            let name = figure.exported_name().replacen("arq_", "arq_process_", 1);
             assert!(none.contains(&format!("\n{name} ")), "{name}\n{none}");
+        }
+    }
+
+    #[test]
+    fn plain_text_names_families_as_their_samples_and_has_no_comments() {
+        let text = plain(&render(vec![link(1)]));
+        let families: Vec<_> =
+            text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+        for line in [
+            "arq_sent_bytes_total counter",
+            "arq_links gauge",
+            "arq_build_info gauge",
+            "arq_handshakes_failed_total counter",
+        ] {
+            assert!(families.contains(&line), "{line}\n{text}");
+        }
+        let mut described = String::new();
+        for line in text.lines() {
+            if let Some(help) = line.strip_prefix("# HELP ") {
+                help.split(' ').next().unwrap_or_default().clone_into(&mut described);
+            } else if !line.starts_with("# TYPE ") {
+                let name = line.split(['{', ' ']).next();
+                assert_eq!(name, Some(described.as_str()), "{line}");
+            }
         }
     }
 }

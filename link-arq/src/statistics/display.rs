@@ -5,6 +5,7 @@
 use std::fmt;
 
 use arq_proto::{LaneId, Probability, Reliability};
+use zenoh_protocol::core::Priority;
 
 use super::{
     human::{Bytes, Time},
@@ -106,17 +107,8 @@ impl AssociationStats {
 }
 
 /// What zenoh calls the priority of a lane.
-pub(crate) fn priority_name(lane: LaneId) -> &'static str {
-    match lane.priority() {
-        0 => "control",
-        1 => "real_time",
-        2 => "interactive_high",
-        3 => "interactive_low",
-        4 => "data_high",
-        5 => "data",
-        6 => "data_low",
-        _ => "background",
-    }
+pub(crate) fn priority_name(lane: LaneId) -> String {
+    Priority::try_from(lane.priority()).unwrap_or_default().to_string()
 }
 
 /// A share with one digit.
@@ -130,7 +122,7 @@ impl fmt::Display for Percent {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, SystemTime};
 
     use arq_proto::Stats;
 
@@ -173,6 +165,7 @@ mod tests {
             src: "arq/127.0.0.1:40000".parse().unwrap(),
             dst: "arq/127.0.0.1:7447?rel=1".parse().unwrap(),
             age: Duration::from_millis(12_340),
+            opened_at: SystemTime::UNIX_EPOCH,
             security: "none",
             peer: None,
             certificate_expires: None,
@@ -201,7 +194,7 @@ mod tests {
         assert_eq!(lines[1], "  round trip  20.1 ms smoothed, 20.0 ms least, 0.12 ms variation");
         assert_eq!(
             lines[8],
-            "  batches     real_time best effort 20 out 0 in; data 50 out 9 in; 8 expired"
+            "  batches     real-time best effort 20 out 0 in; data 50 out 9 in; 8 expired"
         );
     }
 }

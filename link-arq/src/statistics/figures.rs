@@ -3,9 +3,11 @@
 //! Which figures are there, what is each called, and where does it come from? One table:
 //! exporters take names and meanings from it, and `docs/statistics.md` is tested against it.
 
+use std::time::UNIX_EPOCH;
+
 use arq_proto::LaneStats;
 
-use super::{AssociationStats, ProcessStats};
+use super::{AssociationStats, Counts, ProcessStats};
 
 /// One figure of a snapshot `S`.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub enum Read<S> {
     Counter(fn(&S) -> u64),
     /// Goes up and down.
     Gauge(fn(&S) -> f64),
+    /// Only grows, and is counted by its label `reason`.
+    ByReason(fn(&S) -> Counts),
 }
 
 impl<S> Figure<S> {
@@ -36,11 +40,14 @@ impl<S> Figure<S> {
     #[must_use]
     pub fn exported_name(&self) -> String {
         let unit = self.unit.map(|unit| format!("_{unit}")).unwrap_or_default();
-        let total = match self.read {
-            Read::Counter(_) => "_total",
-            Read::Gauge(_) => "",
-        };
+        let total = if self.is_counter() { "_total" } else { "" };
         format!("arq_{}{unit}{total}", self.name)
+    }
+
+    /// Whether it only grows.
+    #[must_use]
+    pub fn is_counter(&self) -> bool {
+        !matches!(self.read, Read::Gauge(_))
     }
 }
 
@@ -74,9 +81,28 @@ macro_rules! counter {
     };
 }
 
+macro_rules! by_reason {
+    ($name:literal, $field:ident, $read:expr, $meaning:literal) => {
+        Figure {
+            name: $name,
+            unit: None,
+            field: stringify!($field),
+            meaning: $meaning,
+            read: Read::ByReason($read),
+        }
+    };
+}
+
 /// The figures of a link, in the order of the documentation.
 pub const FIGURES: &[Figure<AssociationStats>] = &[
     gauge!("age", SECONDS, age, |a| a.age.as_secs_f64(), "Since the link was opened"),
+    gauge!(
+        "link_start_time",
+        SECONDS,
+        opened_at,
+        |a| a.opened_at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64(),
+        "When the link was opened, since the Unix epoch"
+    ),
     gauge!(
         "rtt_smoothed",
         SECONDS,
@@ -405,6 +431,18 @@ pub const PROCESS_FIGURES: &[Figure<ProcessStats>] = &[
         |process| process.links_opened,
         "Links opened since the process began"
     ),
+    by_reason!(
+        "links_closed",
+        links_closed,
+        |process| process.links_closed.clone(),
+        "Links that have ended, by reason"
+    ),
+    by_reason!(
+        "handshakes_failed",
+        handshakes_failed,
+        |process| process.handshakes_failed.clone(),
+        "Attempts to open a link that have failed, by reason"
+    ),
 ];
 
 #[cfg(test)]
@@ -413,7 +451,7 @@ mod tests {
 
     use arq_proto::Stats;
 
-    use super::*;
+    use super::{super::process_statistics, *};
 
     /// The fields of a struct, from what `derive(Debug)` prints of it.
     fn fields(value: &impl Debug) -> BTreeSet<String> {
@@ -432,11 +470,10 @@ mod tests {
         let mut of_link = fields(&Stats::default());
         assert!(of_link.contains("srtt") && of_link.len() > 20, "{of_link:?}");
         of_link.remove("lanes");
-        of_link.insert("age".to_owned());
+        of_link.extend(["age", "opened_at"].map(str::to_owned));
         assert_eq!(shown(FIGURES), of_link);
         assert_eq!(shown(LANE_FIGURES), fields(&LaneStats::default()));
-        let process = ProcessStats { links: 0, links_opened: 0 };
-        assert_eq!(shown(PROCESS_FIGURES), fields(&process));
+        assert_eq!(shown(PROCESS_FIGURES), fields(&process_statistics(&[])));
     }
 
     #[test]

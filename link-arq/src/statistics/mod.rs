@@ -10,6 +10,8 @@ mod display;
 mod figures;
 pub mod human;
 mod log;
+mod reasons;
+mod totals;
 
 use std::{
     sync::{
@@ -19,7 +21,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use arq_proto::Stats;
+use arq_proto::{ConnectionError, Stats};
 use parking_lot::Mutex;
 use zenoh_protocol::core::Locator;
 
@@ -28,13 +30,15 @@ pub use figures::{Figure, Read, FIGURES, LANE_FIGURES, PROCESS_FIGURES};
 use log::log_end;
 pub(crate) use log::log_every;
 pub use log::LOG_TARGET;
+pub use reasons::Counts;
+pub(crate) use reasons::{count_disagreement, count_failed, Farewell};
+pub use totals::repairs_sent;
+pub(crate) use totals::{totals, Totals};
 
 use crate::link::LinkUnicastArq;
 
 /// The associations of this process, those that have ended included until the next look.
 static ASSOCIATIONS: Mutex<Vec<Weak<LinkUnicastArq>>> = Mutex::new(Vec::new());
-/// Chunks sent again and repair symbols of the associations that have ended.
-static REPAIRS_OF_ENDED: AtomicU64 = AtomicU64::new(0);
 /// How many there have been.
 static OPENED: AtomicU64 = AtomicU64::new(0);
 
@@ -49,6 +53,8 @@ pub struct AssociationStats {
     pub dst: Locator,
     /// How long ago it was opened.
     pub age: Duration,
+    /// When that was, by the clock of the system.
+    pub opened_at: SystemTime,
     /// What protects it: `none`, `tls`, `mtls` where both sides show certificates, or `psk`.
     pub security: &'static str,
     /// The common name in the peer's certificate.
@@ -59,13 +65,17 @@ pub struct AssociationStats {
     pub stats: Stats,
 }
 
-/// How many associations this process has and has had.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How many associations this process has and has had, and how they ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessStats {
     /// Those that are open.
     pub links: u64,
     /// All since the process began.
     pub links_opened: u64,
+    /// Those that have ended, by reason.
+    pub links_closed: Counts,
+    /// Attempts that have failed, by reason.
+    pub handshakes_failed: Counts,
 }
 
 /// How the `arq/` associations of this process stand, in the order in which they were opened.
@@ -78,37 +88,25 @@ pub fn statistics() -> Vec<AssociationStats> {
     alive.iter().map(|association| association.snapshot()).collect()
 }
 
-/// Chunks sent again and repair symbols, of all associations that this process has had: unlike their own figures, it
-/// never falls.
-#[must_use]
-pub fn repairs_sent() -> u64 {
-    /// Who is about to end is in neither sum for a moment.
-    static HIGHEST: AtomicU64 = AtomicU64::new(0);
-    let sum = with_ended(&REPAIRS_OF_ENDED, || {
-        statistics().iter().map(|association| repairs(&association.stats)).sum()
-    });
-    HIGHEST.fetch_max(sum, Ordering::Relaxed).max(sum)
-}
-
-/// Those of the ended come first: one that ends while the others are counted is not counted in both.
-fn with_ended(ended: &AtomicU64, of_alive: impl FnOnce() -> u64) -> u64 {
-    let of_ended = ended.load(Ordering::Acquire);
-    of_ended + of_alive()
-}
-
-fn repairs(stats: &Stats) -> u64 {
-    stats.chunks_retransmitted + stats.repair_symbols_sent
-}
-
-/// An association ends, standing like this.
-pub(crate) fn on_end(last: &AssociationStats) {
-    REPAIRS_OF_ENDED.fetch_add(repairs(&last.stats), Ordering::Release);
+/// An association ends, standing like this; its connection for `reason`, if it ended before.
+pub(crate) fn on_end(
+    last: &AssociationStats,
+    reason: Option<&ConnectionError>,
+    farewell: Farewell,
+) {
+    totals::on_end(last);
+    reasons::count_closed(reason, farewell);
     log_end(last);
 }
 
 /// The figures of the process, when `links` are open.
 pub(crate) fn process_statistics(links: &[AssociationStats]) -> ProcessStats {
-    ProcessStats { links: links.len() as u64, links_opened: OPENED.load(Ordering::Relaxed) }
+    ProcessStats {
+        links: links.len() as u64,
+        links_opened: OPENED.load(Ordering::Relaxed),
+        links_closed: reasons::CLOSED.read(),
+        handshakes_failed: reasons::FAILED.read(),
+    }
 }
 
 /// The number of the next association.
@@ -121,19 +119,4 @@ pub(crate) fn register(association: &Arc<LinkUnicastArq>) {
     let mut associations = ASSOCIATIONS.lock();
     associations.retain(|association| association.strong_count() > 0);
     associations.push(Arc::downgrade(association));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_ends_while_the_others_are_counted_is_counted_once() {
-        let ended = AtomicU64::new(7);
-        let of_alive = || {
-            ended.fetch_add(5, Ordering::Relaxed);
-            5
-        };
-        assert_eq!(with_ended(&ended, of_alive), 7 + 5);
-    }
 }

@@ -40,6 +40,16 @@ pub enum ConnectError {
     },
 }
 
+impl ConnectError {
+    /// How the attempt ended.
+    #[must_use]
+    pub fn reason(&self) -> &ConnectionError {
+        match self {
+            Self::Ended(reason) | Self::Unsent { reason, .. } => reason,
+        }
+    }
+}
+
 /// Why a message was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -112,6 +122,15 @@ impl Connection {
             Phase::Opening | Phase::Established => None,
         })
         .await
+    }
+
+    /// Why the connection has ended; `None` while it has not.
+    #[must_use]
+    pub fn close_reason(&self) -> Option<ConnectionError> {
+        match &self.0.state.lock().phase {
+            Phase::Closed(reason) => Some(reason.clone()),
+            Phase::Opening | Phase::Established => None,
+        }
     }
 
     /// Waits for the handshake.

@@ -113,10 +113,13 @@ impl Inner {
     pub(super) fn new(
         endpoint: &Arc<Shared>,
         handle: ConnectionHandle,
-        core: arq_proto::Connection,
+        #[cfg_attr(not(feature = "qlog"), expect(unused_mut, reason = "nobody observes it"))]
+        mut core: arq_proto::Connection,
         config: &Config,
         offer: Option<mpsc::Sender<Connection>>,
     ) -> Arc<Self> {
+        #[cfg(feature = "qlog")]
+        crate::driver::qlog::begin(&mut core, now());
         Arc::new(Self {
             handle,
             endpoint: Arc::downgrade(endpoint),

@@ -1,0 +1,451 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+"""Does the dissector see what the protocol says, and nothing that is not ours?
+
+Writes captures, has tshark read them with arq.lua, and compares: the worked examples of docs/protocol.md, datagrams that
+only look like ours, and runs of arq-tokio's `echo` example (`--echo PATH`): over a relay that drops some datagrams, and
+captured from the loopback interface, where batches are, if dumpcap may. What cannot run is skipped, unless
+ARQ_REQUIRE_LAB is 1.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+from pathlib import Path
+from xml.etree import ElementTree
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent.parent / "docs"))
+from check_examples import block_bytes, crc32c, example_blocks  # noqa: E402
+
+LINKTYPE_IPV4 = 228
+# Far above what is needed: only a hang runs into it.
+PATIENCE = 60
+CLIENT, SERVER = ("10.0.0.2", 40_000), ("10.0.0.1", 7447)
+STRANGER = ("10.0.0.3", 50_000)
+CLIENT_ID, SERVER_ID = bytes.fromhex("1122334455667788"), bytes.fromhex("99aabbccddeeff00")
+
+# What stands in the column Info for each example, in the order of the document.
+EXAMPLES = [
+    "HELLO, attempt 0",
+    "HELLO, attempt 1",
+    "CHALLENGE to attempt 0",
+    "DATA 0 ACK_NOW with cookie, PING",
+    "DATA 0, ACK 0",
+    "DATA 1 ACK_NOW, MESSAGE data 0",
+    "DATA 2, CHUNK data 1 [0 of 2]",
+    "DATA 7 ACK_NOW, REPAIR data 1 [0 for 2]",
+    "DATA 1 ACK_NOW, MAX_DATA 20971520, MAX_LANE_DATA data 2621440, ACK 61..=100 0..=59",
+    "DATA 2, ACK 20 19 17 15 14 12 10 8 7",
+    "DATA 3 ACK_NOW, FORGET data (best effort) 7",
+    "DATA 4 ACK_NOW, PING",
+    "DATA 3, PATH_CHALLENGE 5eed5eed5eed5eed",
+    "DATA 5, PATH_RESPONSE 5eed5eed5eed5eed",
+    "DATA 6 ACK_NOW, CLOSE finished",
+    "REFUSE: busy",
+    "RESET of packet 6",
+]
+# Values of some of them: index, field, what tshark shows.
+VALUES = [
+    (0, "arq.scid", "0x1122334455667788"),
+    (0, "arq.version", "0x61727101"),
+    (2, "arq.max_datagram", "65507"),
+    (2, "arq.lane_window", "2097152"),
+    (2, "arq.connection_window", "16777216"),
+    (5, "arq.lane", "10"),
+    (5, "arq.data", "68:65:6c:6c:6f"),
+    (6, "arq.size", "1000"),
+    (9, "arq.ack.delay", "300"),
+]
+
+
+class Wrong(Exception):
+    """The dissector says something else than the protocol."""
+
+
+def expect(have, want, what):
+    if have != want:
+        raise Wrong(f"{what}:\n  have {have!r}\n  want {want!r}")
+
+
+def ipv4(source, destination, payload, snap=None):
+    """A datagram as a record of a capture, of which `snap` bytes were kept."""
+    udp = struct.pack("!HHHH", source[1], destination[1], 8 + len(payload), 0) + payload
+    head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0)
+    whole = head + socket.inet_aton(source[0]) + socket.inet_aton(destination[0]) + udp
+    return whole[:snap], len(whole)
+
+
+def tshark(path, *options):
+    """What tshark prints of a capture."""
+    command = ["tshark", "-n", "-X", f"lua_script:{HERE / 'arq.lua'}", "-r", str(path), *options]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    # tshark names an error of a script there, and goes on.
+    if ran.returncode != 0 or "Lua" in ran.stderr or "Lua Error" in ran.stdout:
+        raise Wrong(f"{' '.join(command)}:\n{ran.stdout[-2000:]}\n{ran.stderr}")
+    return ran.stdout
+
+
+class Capture:
+    """A pcap file."""
+
+    def __init__(self, folder, name):
+        self.path = Path(folder) / name
+        self.file = self.path.open("wb")
+        self.file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, LINKTYPE_IPV4))
+        self.begin = time.monotonic()
+
+    def add(self, source, destination, payload, snap=None):
+        kept, length = ipv4(source, destination, payload, snap)
+        passed = time.monotonic() - self.begin
+        self.file.write(struct.pack("<IIII", int(passed), int(passed % 1 * 1e6), len(kept), length) + kept)
+
+    def read(self, *options):
+        """What tshark prints of it."""
+        self.file.flush()
+        return tshark(self.path, *options)
+
+    def columns(self):
+        """Protocol and Info of each packet."""
+        text = self.read("-T", "fields", "-e", "_ws.col.Protocol", "-e", "_ws.col.Info")
+        return [tuple(line.split("\t", 1)) for line in text.splitlines()]
+
+
+def sealed_by(body):
+    return body + crc32c(body).to_bytes(4, "big")
+
+
+# Worked examples ----------------------------------------------------------------------------------------------------
+
+
+def line_starts(block):
+    """Where each line begins that says what it is: (offset in the packet, its bytes in hex, its comment)."""
+    offset, found = 0, []
+    for line in block.splitlines():
+        if re.search(r" {2,}\S", line):
+            found.append((offset, line))
+        offset += len(block_bytes(line))
+    return found
+
+
+def check_examples(folder):
+    """Each is named, and each of its lines begins a field."""
+    blocks = example_blocks()
+    expect(len(blocks), len(EXAMPLES), "worked examples in docs/protocol.md")
+    capture = Capture(folder, "examples.pcap")
+    for block in blocks:
+        datagram = block_bytes(block)
+        from_server = datagram[0] in (0xA1, 0xA2, 0xA3) or datagram[1:9] == CLIENT_ID
+        capture.add(*((SERVER, CLIENT) if from_server else (CLIENT, SERVER)), datagram)
+    expect(capture.columns(), [("ARQ", info) for info in EXAMPLES], "columns")
+    packets = ElementTree.fromstring(capture.read("-T", "pdml")).findall("packet")
+    for number, (block, packet) in enumerate(zip(blocks, packets, strict=True)):
+        proto = packet.find("proto[@name='arq']")
+        begin, fields = int(proto.get("pos")), list(proto.iter("field"))
+        starts = {int(field.get("pos")) - begin for field in fields if field.get("name").startswith("arq.")}
+        for offset, line in line_starts(block):
+            if offset not in starts:
+                raise Wrong(f"example {number}: no field begins at byte {offset}: {line}")
+        expect(covered(fields, begin, len(block_bytes(block))), [], f"example {number}: bytes without a field")
+        if [field for field in fields if "malformed" in field.get("name") or "tag.bad" in field.get("name")]:
+            raise Wrong(f"example {number}: an error is reported")
+    for number, name, value in VALUES:
+        shown = {field.get("show") for field in packets[number].iter("field") if field.get("name") == name}
+        if value not in shown:
+            raise Wrong(f"example {number}: {name} is {shown}, not {value}")
+    return f"{len(blocks)} worked examples, every line of them a field"
+
+
+def covered(fields, begin, length):
+    """The bytes of a packet that are in no field without parts."""
+    left = set(range(length))
+    for field in fields:
+        if field.find("field") is None:
+            start = int(field.get("pos")) - begin
+            left -= set(range(start, start + int(field.get("size"))))
+    return sorted(left)
+
+
+# What is not ours, and what is damaged ------------------------------------------------------------------------------
+
+
+def look_alikes(rng):
+    """Datagrams that begin like ours and are none."""
+    for kind in range(0xA0, 0xB2):
+        for length in (1, 8, 13, 14, 40, 168, 1_200):
+            yield bytes([kind]) + rng.randbytes(length - 1)
+    # The checksum is right, the kind is not ours; the checksum is that of another polynomial (zlib's).
+    yield sealed_by(b"\x7f" + rng.randbytes(40))
+    body = b"\xa8" + rng.randbytes(40)
+    yield body + struct.pack("!I", zlib.crc32(body))
+
+
+def check_strangers(folder, seed):
+    """Nothing is named ARQ that has not a right checksum, or the id of an association that had."""
+    rng, capture = random.Random(seed), Capture(folder, "strangers.pcap")
+    for datagram in look_alikes(rng):
+        capture.add(STRANGER, (SERVER[0], rng.randrange(20_000, 30_000)), datagram)
+    ours = block_bytes(example_blocks()[5])
+    capture.add(STRANGER, SERVER, ours, snap=40)
+    named = [row for row in capture.columns() if row[0] == "ARQ"]
+    expect(named, [], f"named ARQ, seed {seed}")
+    return "none of the look-alikes is named"
+
+
+def hostile_frames():
+    """Bodies of DATA packets that break off or lie, and what is said of them."""
+    head = b"\xa8" + SERVER_ID + bytes(4)
+    yield head, "malformed: span: truncated"
+    yield head + b"\x00\x08", "malformed: frame.kind: 0x08 is unknown"
+    yield head + b"\x00\x1a\x00\x05hel", "malformed: data: truncated"
+    yield head + b"\x00\x02\x05\x00\x3f\x00", "malformed: ack.gap: truncated"
+    yield head + b"\x00\x02\x05\x00\x00\x06", "malformed: ack.length: invalid value"
+    yield head + b"\x00\x03\x01\x00\x01\x10", "malformed: ack.bitmap: invalid value"
+    yield head + b"\x00\x2a\x00\x47\xd0\x43\xe8\x02", "malformed: index: invalid value"
+    yield b"\xab" + head[1:] + bytes(1) + CLIENT_ID + b"ar\x71\x01\x00\x05\x02", "malformed: parameters: truncated"
+
+
+def check_damaged(folder):
+    """Within an association damage is shown; sealed packets are named by their ids."""
+    capture = Capture(folder, "damaged.pcap")
+    hello, challenge = (block_bytes(example_blocks()[index]) for index in (0, 2))
+    capture.add(CLIENT, SERVER, hello)
+    capture.add(SERVER, CLIENT, challenge)
+    want = [EXAMPLES[0], EXAMPLES[2]]
+    for body, problem in hostile_frames():
+        capture.add(CLIENT, SERVER, sealed_by(body))
+        want.append(problem)
+    damaged = bytearray(block_bytes(example_blocks()[11]))
+    damaged[-1] ^= 1
+    capture.add(CLIENT, SERVER, bytes(damaged))
+    want.append(EXAMPLES[11] + ", BAD TAG")
+    # From an address that was not seen before.
+    capture.add(STRANGER, SERVER, b"\xb0" + SERVER_ID + bytes(range(40)))
+    want.append("SEALED")
+    rows = capture.columns()
+    expect([row[0] for row in rows], ["ARQ"] * len(want), "protocols")
+    for (_, info), ending in zip(rows, want, strict=True):
+        if not info.endswith(ending):
+            raise Wrong(f"{info!r} does not end with {ending!r}")
+    bad = capture.read("-Y", "arq.tag.bad || arq.malformed", "-T", "fields", "-e", "frame.number")
+    expect(len(bad.splitlines()), len(want) - 3, "packets with expert information")
+    return f"{len(want)} packets with damage or seals are named for what they are"
+
+
+def check_batches(folder):
+    """Several packets that were captured as one, as segmentation offload leaves them."""
+    blocks = example_blocks()
+    chunk, repair, ping = (block_bytes(blocks[index]) for index in (6, 7, 11))
+    infos = [EXAMPLES[index] for index in (6, 7, 11)]
+    capture = Capture(folder, "batches.pcap")
+    capture.add(CLIENT, SERVER, chunk + repair + ping)
+    capture.add(CLIENT, SERVER, chunk + chunk)
+    # The payload of the first packet holds the id, as a packet would.
+    decoy = sealed_by(chunk[:-4][:1_000] + b"\xa8" + SERVER_ID + bytes(12))
+    capture.add(CLIENT, SERVER, decoy + decoy)
+    sealed = b"\xb0" + SERVER_ID + bytes(range(200))
+    capture.add(CLIENT, SERVER, sealed * 3 + sealed[:100])
+    # The second packet of three is damaged: it is not ours, as far as anybody can tell.
+    damaged = repair[:-1] + bytes([repair[-1] ^ 1])
+    capture.add(STRANGER, SERVER, chunk + damaged + ping)
+    rows = capture.columns()
+    expect(rows[0], ("ARQ", " | ".join(infos)), "a batch")
+    expect(rows[1], ("ARQ", f"{infos[0]} | {infos[0]}"), "a batch of two")
+    expect(rows[2], ("ARQ", f"{infos[0]} | {infos[0]}"), "a batch with the id in its payload")
+    expect(rows[3], ("ARQ", " | ".join(["SEALED"] * 4)), "a sealed batch")
+    expect(rows[4][0], "UDP", "a batch with damage")
+    return "batches are taken apart"
+
+
+def check_encrypted(folder):
+    """What of the packets of an encrypted version stands in the clear."""
+    version = bytes.fromhex("61727102")
+    flight = bytes(range(1, 101))
+    handshake = sealed_by(b"\xa4" + CLIENT_ID + SERVER_ID + version + b"\x01\x40\x64" + flight)
+    hello = block_bytes(example_blocks()[1])[:-4]
+    packets = [
+        (sealed_by(hello[:19] + version + flight + hello[23 + len(flight):]), "HELLO, attempt 1"),
+        (sealed_by(b"\xa1" + CLIENT_ID + bytes(8) + version + b"\x01\x02ab" + bytes(16)), "CHALLENGE to attempt 1"),
+        (handshake, "HANDSHAKE, attempt 1"),
+        (handshake + bytes(60), "HANDSHAKE, attempt 1"),
+        (sealed_by(b"\xa2" + CLIENT_ID + b"\x01\x01" + version), "REFUSE: no common version"),
+        (sealed_by(b"\xa2" + CLIENT_ID + b"\x03\x28"), "REFUSE: handshake failed"),
+        (sealed_by(b"\xa3" + CLIENT_ID + b"endoftag"), "RESET of a sealed packet"),
+        (b"\xb1" + SERVER_ID + bytes(40), "SEALED"),
+    ]
+    capture = Capture(folder, "encrypted.pcap")
+    for port, (packet, _) in enumerate(packets, 50_000):
+        capture.add((CLIENT[0], port), SERVER, packet)
+    # Where the clear part of a HANDSHAKE is damaged, nothing says that it is one; nor is there an id of zeros.
+    capture.add(STRANGER, SERVER, handshake[:30] + b"?" + handshake[31:])
+    capture.add(STRANGER, SERVER, b"\xb1" + bytes(48))
+    rows = capture.columns()
+    expect(rows[:-2], [("ARQ", info) for _, info in packets], "encrypted packets")
+    expect([row[0] for row in rows[-2:]], ["UDP", "UDP"], "look-alikes of encrypted packets")
+    wrong = capture.read("-Y", "arq.tag.bad || arq.malformed")
+    expect(wrong, "", "encrypted packets that seem damaged")
+    return "of encrypted packets the clear part is shown"
+
+
+# A run --------------------------------------------------------------------------------------------------------------
+
+
+def relay(capture, client_side, server, is_over, rng):
+    """Passes datagrams on, drops a tenth, and captures them all, until `is_over`."""
+    server_side = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server_side.connect(server)
+    client, passed = None, 0
+    while not is_over():
+        for ready in select.select([client_side, server_side], [], [], 0.05)[0]:
+            datagram, source = ready.recvfrom(65_536)
+            if ready is client_side:
+                client = source
+            ends = (CLIENT, SERVER) if ready is client_side else (SERVER, CLIENT)
+            capture.add(*ends, datagram)
+            passed += 1
+            if rng.random() >= 0.1:
+                server_side.send(datagram) if ready is client_side else client_side.sendto(datagram, client)
+    server_side.close()
+    return passed
+
+
+def free_address():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()
+
+
+class Listener:
+    """An `echo` that listens while the block runs."""
+
+    def __init__(self, echo):
+        self.address = free_address()
+        self.command = [echo, "listen", text(self.address)]
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + PATIENCE
+        while f":{self.address[1]:04X} " not in Path("/proc/net/udp").read_text():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise Wrong(f"{self.command} does not listen")
+            time.sleep(0.01)
+        return self.address
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+
+def text(address):
+    return "{}:{}".format(*address)
+
+
+def ask(echo, address):
+    """An `echo` that sends words of one chunk and of many."""
+    words = [letter * (40_000 if letter in "aeiou" else 200) for letter in "abcdefghijklmnopqrstuvwxyz"]
+    return subprocess.Popen([echo, text(address), *words], stdout=subprocess.DEVNULL)
+
+
+def check_run(folder, echo, seed):
+    """Every packet of a run is named, and what must occur in it does."""
+    capture, rng = Capture(folder, "run.pcap"), random.Random(seed)
+    with Listener(echo) as server, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client_side:
+        client_side.bind(("127.0.0.1", 0))
+        asking = ask(echo, client_side.getsockname())
+        deadline = time.monotonic() + PATIENCE
+        passed = relay(
+            capture, client_side, server, lambda: asking.poll() is not None or time.monotonic() > deadline, rng
+        )
+        asking.kill()
+        expect(asking.wait(), 0, f"the client's status, seed {seed}")
+    capture.file.flush()
+    infos = all_named(capture.path, f"seed {seed}")
+    expect(len(infos), passed, "packets")
+    must_occur(infos, ["HELLO", "CHALLENGE", "with cookie", "MESSAGE", "CHUNK", "REPAIR", "ACK ", "CLOSE"])
+    return f"{passed} packets of a run, all named"
+
+
+def check_loopback(folder, echo):
+    """The same of packets as the kernel captures them: several at once, where it splits them later."""
+    path = Path(folder) / "loopback.pcap"
+    with Listener(echo) as server:
+        command = ["dumpcap", "-q", "-i", "lo", "-f", f"udp port {server[1]}", "-w", str(path)]
+        dumpcap = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        said = ""
+        while not said.endswith("\n") or "File: " not in said:
+            said += dumpcap.stderr.read(1)
+            if dumpcap.poll() is not None:
+                return skip(f"the dissector on the loopback interface: {said.strip()}")
+        try:
+            expect(ask(echo, server).wait(PATIENCE), 0, "the client's status")
+        finally:
+            dumpcap.send_signal(signal.SIGINT)
+            dumpcap.communicate()
+    infos = all_named(path, "on the loopback interface")
+    must_occur(infos, ["HELLO", "CHUNK", "MESSAGE"])
+    return f"{len(infos)} datagrams of the loopback interface, {sum(' | ' in info for info in infos)} of them batches"
+
+
+def all_named(path, where):
+    """What stands in Info, of a capture in which every packet must be ours."""
+    expect(tshark(path, "-Y", "udp && !arq"), "", f"packets without a name, {where}")
+    expect(tshark(path, "-Y", "arq.tag.bad || arq.malformed"), "", f"packets that seem damaged, {where}")
+    found = json.loads(tshark(path, "-T", "json", "-e", "_ws.col.Info"))
+    return [packet["_source"]["layers"]["_ws.col.Info"][0] for packet in found]
+
+
+def must_occur(infos, parts):
+    for part in parts:
+        if not any(part in info for info in infos):
+            raise Wrong(f"no {part} among {len(infos)} packets")
+
+
+def skip(what):
+    if os.environ.get("ARQ_REQUIRE_LAB") == "1":
+        raise Wrong(f"cannot run {what}")
+    return f"\n*** SKIPPED {what}\n"
+
+
+def results(folder, options):
+    if shutil.which("tshark") is None:
+        yield skip("the dissector: no tshark here (Debian: tshark)")
+        return
+    yield check_examples(folder)
+    yield check_strangers(folder, options.seed)
+    yield check_damaged(folder)
+    yield check_batches(folder)
+    yield check_encrypted(folder)
+    if options.echo is None:
+        yield skip("the dissector on a run: no --echo")
+        return
+    yield check_run(folder, options.echo, options.seed)
+    yield check_loopback(folder, options.echo)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--echo", metavar="PATH", help="arq-tokio's example, built")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    options = parser.parse_args()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            for line in results(folder, options):
+                print(line)
+    except Wrong as wrong:
+        sys.exit(f"WRONG: {wrong}")
+
+
+if __name__ == "__main__":
+    main()
