@@ -8,8 +8,8 @@ with the unmodified package eclipse-zenoh), starts real processes on the loopbac
   - a router routes publications, queries and replies between arq/ and arq/, stock tcp/, and Python on tcp/, both ways;
   - two routers that reach each other over arq/ only do so for tcp/ clients on both sides;
   - a stock router beside a patched one is none the wiser;
-  - the patch line works from a path and from a git repository;
-  - with --rebuild-python: the Python package, built from its sources with the patch, speaks arq/ itself.
+  - the patch line works from a path and from a git repository, configs/cargo/zenoh-arq.toml below a binding;
+  - with --rebuild-python: the Python package, built by `pip wheel` with that file, speaks arq/ itself.
 
 One line per check, PASS or FAIL; the exit status is the number of checks that failed (at most 99).
 """
@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import bindings
 import builds
 from nodes import CheckFailed, Node, Nodes, clip, free_port
 
@@ -211,19 +212,20 @@ def version(program: str | Path) -> str:
 def print_versions() -> None:
     print(f"      {platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} CPUs")
     print(f"      {version(builds.ZENOHD)} (patched), {version(builds.EXAMPLES / 'z_pub')}")
-    print(f"      eclipse-zenoh {builds.python_package_version()} (unmodified)", flush=True)
+    print(f"      eclipse-zenoh {builds.python_package_version(builds.PYTHON)} (unmodified)", flush=True)
 
 
 def build(report: Report, arguments: argparse.Namespace) -> None:
-    builds.python_package()
+    builds.python_package(builds.PYTHON, builds.ZENOH_VERSION)
     if not arguments.examples_built:
         builds.examples()
-    report.build("patch: zenohd builds, patched by path", builds.router)
+    report.build("patch: zenohd builds, patched by config", builds.router)
     what = "resolves" if arguments.git_resolve_only else "builds"
     by_git = partial(builds.application_by_git, arguments.git_resolve_only)
     report.check(f"patch: an application {what}, patched by git", by_git)
+    report.check("patch: by config, a binding that takes zenoh by git", bindings.by_config)
     if arguments.rebuild_python:
-        report.build("patch: the Python package builds from its sources", builds.python_package_with_arq)
+        report.build("patch: the Python package builds by pip wheel", builds.python_package_with_arq)
 
 
 def main() -> int:
