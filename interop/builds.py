@@ -21,6 +21,8 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target")).absolut
 ZENOHD = TARGET / "interop" / "bin" / "zenohd"
 EXAMPLES = TARGET / "debug"
 PYTHON = TARGET / "interop-venv" / "bin" / "python"
+# Of nodes that stay as they are: before and after the 1.8.0 of ROS 2, which PyPI has no wheel of.
+OTHER_VERSIONS = ("1.6.2", "1.7.2", "1.9.0")
 ARQ_PYTHON = TARGET / "interop-venv-arq" / "bin" / "python"
 PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
 BUILD_SECONDS = 1800
@@ -76,6 +78,11 @@ def python_package_version(python: Path) -> str:
     ask = "import importlib.metadata as m; print(m.version('eclipse-zenoh'))"
     done = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=False)
     return done.stdout.strip()
+
+
+def python_of(version: str) -> Path:
+    """The Python with another version of the package."""
+    return TARGET / f"interop-venv-{version}" / "bin" / "python"
 
 
 def python_package_with_arq() -> str:
