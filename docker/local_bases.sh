@@ -13,7 +13,6 @@ set -euo pipefail
 RELEASE=bookworm
 RUST=1.95
 SYSTEM_PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-MIRROR=${MIRROR:-http://deb.debian.org/debian}
 
 have() {
     docker image inspect "$1" >/dev/null 2>&1
@@ -33,7 +32,7 @@ debian() {
     mmdebstrap --quiet --variant=apt --include=usr-is-merged --aptopt='APT::Install-Recommends "false"' \
         --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
         --dpkgopt='path-exclude=/usr/share/locale/*' --customize-hook="copy-in $work/no-cache /etc/apt/apt.conf.d" \
-        --customize-hook="rm -f \"\$1\"/var/cache/apt/*.bin" "$@" "$RELEASE" "$work/image.tar" "$MIRROR"
+        --customize-hook="rm -f \"\$1\"/var/cache/apt/*.bin" "$@" "$RELEASE" "$work/image.tar" ${MIRROR:+"$MIRROR"}
 }
 
 slim() {

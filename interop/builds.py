@@ -5,7 +5,6 @@ The router is zenoh's own `zenohd` from crates.io, built with nothing but the pa
 is quick when there is nothing to do. Everything lands in `target/`, or where CARGO_TARGET_DIR says.
 """
 
-import hashlib
 import os
 import re
 import shutil
@@ -22,6 +21,8 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target")).absolut
 ZENOHD = TARGET / "interop" / "bin" / "zenohd"
 EXAMPLES = TARGET / "debug"
 PYTHON = TARGET / "interop-venv" / "bin" / "python"
+# Of nodes that stay as they are: before and after the 1.8.0 of ROS 2, which PyPI has no wheel of.
+OTHER_VERSIONS = ("1.6.2", "1.7.2", "1.9.0")
 ARQ_PYTHON = TARGET / "interop-venv-arq" / "bin" / "python"
 PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
 BUILD_SECONDS = 1800
@@ -33,11 +34,8 @@ WORKSPACE_PROFILE = (
     'profile.dev.package."*".opt-level=1',
 )
 
-# The source archive of that version, and its SHA-256, as https://pypi.org/simple/eclipse-zenoh names them.
-SOURCES = "https://files.pythonhosted.org/packages/c4/6d/1a71883d4d515a4c30a702ec14dc86150ed5dfb1315b7a2ecfb740f053cb"
-SOURCES_SHA256 = "a338f4d1a0a736cbae4e1f5becdd2e81a6a2e5934ffa8a4b1436cf0fbac7fb2e"
-# How a manifest takes zenoh from its repository; the patch reaches what comes from crates.io.
-FROM_GIT = re.compile(rf'version = "{ZENOH_VERSION}", git = "[^"]*", branch = "[^"]*"')
+CARGO_CONFIG = REPOSITORY / "configs" / "cargo" / "zenoh-arq.toml"
+OUR_GIT = re.compile(r'git = "[^"]*/zenoh-arq"')
 
 GIT_APPLICATION = """\
 [package]
@@ -67,57 +65,69 @@ def run(step: str, command: list[str | Path], **options) -> subprocess.Completed
     return done
 
 
-def python_package() -> None:
-    wanted = f"eclipse-zenoh=={ZENOH_VERSION}"
-    if not PYTHON.exists():
-        run("virtual environment", [sys.executable, "-m", "venv", PYTHON.parent.parent])
-    if python_package_version() != ZENOH_VERSION:
-        run(wanted, [PYTHON, *PIP, "install", wanted])
+def python_package(python: Path, version: str) -> None:
+    """The package as it is published, for that Python."""
+    if not python.exists():
+        run("virtual environment", [sys.executable, "-m", "venv", python.parent.parent])
+    if python_package_version(python) != version:
+        package = f"eclipse-zenoh=={version}"
+        run(package, [python, *PIP, "install", package])
 
 
-def python_package_version() -> str:
+def python_package_version(python: Path) -> str:
     ask = "import importlib.metadata as m; print(m.version('eclipse-zenoh'))"
-    done = subprocess.run([PYTHON, "-c", ask], capture_output=True, text=True, check=False)
+    done = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=False)
     return done.stdout.strip()
 
 
+def python_of(version: str) -> Path:
+    """The Python with another version of the package."""
+    return TARGET / f"interop-venv-{version}" / "bin" / "python"
+
+
 def python_package_with_arq() -> str:
-    """The Python package from its source archive, with arq/: the steps of docs/enabling.md, but unoptimised."""
+    """A wheel of the Python package with arq/: the commands of docs/enabling.md, but unoptimised and of this tree."""
     folder = TARGET / "interop" / "python-arq"
-    archive = f"eclipse_zenoh-{ZENOH_VERSION}"
-    # The archive names a toolchain of its own, which would be downloaded.
-    toolchain = os.environ | {"RUSTUP_TOOLCHAIN": os.environ.get("RUSTUP_TOOLCHAIN", "stable")}
+    shutil.rmtree(folder / "wheels", ignore_errors=True)
+    configure(folder)
+    # Below the folder with the configuration, because pip builds here.
+    (folder / "tmp").mkdir(exist_ok=True)
+    environment = os.environ | {
+        "TMPDIR": str(folder / "tmp"),
+        # The sources name a toolchain of their own, which would be downloaded.
+        "RUSTUP_TOOLCHAIN": os.environ.get("RUSTUP_TOOLCHAIN", "stable"),
+        "CARGO_TARGET_DIR": str(folder / "target"),
+        "MATURIN_PEP517_ARGS": "--profile dev",
+    }
     if not ARQ_PYTHON.exists():
         run("virtual environment", [sys.executable, "-m", "venv", ARQ_PYTHON.parent.parent])
-    shutil.rmtree(folder / archive, ignore_errors=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    # Not `pip download`: it would ask the manifest, before it is changed, and fetch zenoh's repository for that.
-    fetch = ["curl", "--silent", "--show-error", "--fail", "--location", "--remote-name"]
-    run("source archive of eclipse-zenoh", [*fetch, f"{SOURCES}/{archive}.tar.gz"], cwd=folder)
-    if (found := hashlib.sha256((folder / f"{archive}.tar.gz").read_bytes()).hexdigest()) != SOURCES_SHA256:
-        raise CheckFailed(f"{archive}.tar.gz is another than it was: SHA-256 {found}")
-    run("unpack", ["tar", "--extract", "--gzip", "--file", f"{archive}.tar.gz"], cwd=folder)
-    manifest = folder / archive / "Cargo.toml"
-    text, from_git = FROM_GIT.subn(f'version = "={ZENOH_VERSION}"', manifest.read_text())
-    if not from_git:
-        raise CheckFailed(f"{manifest} does not take zenoh from git")
-    # It lies in our folder, and is no member of our workspace.
-    patch = f'\n[workspace]\n\n[patch.crates-io]\nzenoh-link = {{ path = "{REPOSITORY / "zenoh-link"}" }}\n'
-    manifest.write_text(text + patch)
-    built = {"CARGO_TARGET_DIR": str(folder / "target"), "MATURIN_PEP517_ARGS": "--profile dev"}
-    install = [ARQ_PYTHON, *PIP, "install", "--force-reinstall", folder / archive]
-    run("eclipse-zenoh from source, patched by path", install, env=toolchain | built)
-    return f"eclipse-zenoh {ZENOH_VERSION} with arq/"
+    # pip would keep the wheel, and give it to others who ask for a build of the sources.
+    wheel = ["wheel", "--no-cache-dir", "--no-deps", "--no-binary", "eclipse-zenoh", "--wheel-dir", folder / "wheels"]
+    run("a wheel of eclipse-zenoh with arq/", [ARQ_PYTHON, *PIP, *wheel, f"eclipse-zenoh=={ZENOH_VERSION}"], env=environment)
+    [built] = (folder / "wheels").glob("eclipse_zenoh-*.whl")
+    run("its installation", [ARQ_PYTHON, *PIP, "install", "--force-reinstall", built])
+    return built.name
+
+
+def configure(folder: Path) -> None:
+    """Puts configs/cargo/zenoh-arq.toml above what is built in that folder, with the link of this tree."""
+    text, replaced = OUR_GIT.subn(f'path = "{REPOSITORY / "zenoh-link"}"', CARGO_CONFIG.read_text())
+    if replaced != 1:
+        raise CheckFailed(f"{CARGO_CONFIG} names our repository {replaced} times")
+    (folder / ".cargo").mkdir(parents=True, exist_ok=True)
+    (folder / ".cargo" / "config.toml").write_text(text)
 
 
 def router() -> str:
-    """`cargo install` with the patch by path: what the README tells a user to do, in the workspace's profile."""
-    patch = f'patch.crates-io.zenoh-link.path="{REPOSITORY / "zenoh-link"}"'
-    command = ["cargo", "install", "zenohd", "--version", ZENOH_VERSION, "--config", patch]
+    """`cargo install` with configs/cargo/zenoh-arq.toml, as docs/enabling.md tells, in the workspace's profile."""
+    folder = TARGET / "interop" / "router"
+    configure(folder)
+    config = folder / ".cargo" / "config.toml"
+    command = ["cargo", "install", "zenohd", "--version", ZENOH_VERSION, "--config", config]
     command += ["--debug", "--force", "--no-track", "--root", ZENOHD.parent.parent, "--target-dir", TARGET]
     for setting in WORKSPACE_PROFILE:
         command += ["--config", setting]
-    run(f"zenohd {ZENOH_VERSION}, patched by path", command)
+    run(f"zenohd {ZENOH_VERSION}, patched by config", command)
     return os.path.relpath(ZENOHD, REPOSITORY)
 
 
@@ -158,11 +168,22 @@ def snapshot(folder: Path) -> Path:
         if (source := REPOSITORY / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, folder / name)
+    return commit(folder, "main")
+
+
+def commit(repository: Path, branch: str) -> Path:
+    """Commits all that is in that folder to a new branch."""
     # One content, one commit: what cargo has built of it stays valid.
     fixed = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in IDENTITY.items()}
-    for command in (["init", "--quiet"], ["add", "--all", "--force"], ["commit", "--quiet", "--message", "snapshot"]):
-        subprocess.run(["git", *command], cwd=folder, env=os.environ | fixed, check=True)
-    return folder
+    steps = [
+        ["init", "--quiet"],
+        ["checkout", "--quiet", "--orphan", branch],
+        ["add", "--all", "--force"],
+        ["commit", "--quiet", "--message", "snapshot"],
+    ]
+    for step in steps:
+        subprocess.run(["git", *step], cwd=repository, env=os.environ | fixed, check=True)
+    return repository
 
 
 IDENTITY = {"NAME": "interop", "EMAIL": "interop@localhost", "DATE": "2000-01-01T00:00:00Z"}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 """What does zenoh's own Python package, unmodified, see of a network that speaks arq/?
 
-One small zenoh node for `run.py`: `publish`, `subscribe`, `get`, `serve` (a queryable), `route` (a router) and
-`links` (which links the routers tell of). It prints the same lines as the programs in `examples/`, so that the
+One small zenoh node for `run.py`: `publish`, `subscribe`, `get`, `serve` (a queryable), `live` and `watch`
+(liveliness), `route` (a router) and `links` (which links the routers tell of). It prints the same lines as the programs in `examples/`, so that the
 checks need not know which of the two they read. Run it with the Python of a virtual environment that has the package
 `eclipse-zenoh`.
 """
@@ -15,7 +15,7 @@ import zenoh
 
 
 def configuration(arguments: argparse.Namespace) -> zenoh.Config:
-    mode = "router" if arguments.role == "route" else "client"
+    mode = "router" if arguments.role == "route" else arguments.mode
     values = {
         "mode": mode,
         "scouting": {"multicast": {"enabled": False}},
@@ -24,6 +24,9 @@ def configuration(arguments: argparse.Namespace) -> zenoh.Config:
     }
     if mode == "client":
         del values["listen"]
+    if mode == "peer":
+        values["listen"]["endpoints"] = ["tcp/127.0.0.1:0"]
+    if mode != "router":
         # An endpoint that cannot work is an error at once.
         values["connect"] |= {"timeout_ms": 0, "exit_on_failure": True}
     else:
@@ -81,6 +84,21 @@ def get(session: zenoh.Session, arguments: argparse.Namespace) -> None:
             say(f">> Received (ERROR: '{reply.err.payload.to_string()}')")
 
 
+def live(session: zenoh.Session, arguments: argparse.Namespace) -> None:
+    _token = session.liveliness().declare_token(arguments.key)
+    ready()
+    forever()
+
+
+def watch(session: zenoh.Session, arguments: argparse.Namespace) -> None:
+    def changed(sample: zenoh.Sample) -> None:
+        say(f"{'Alive' if sample.kind == zenoh.SampleKind.PUT else 'Gone'} ('{sample.key_expr}')")
+
+    _watch = session.liveliness().declare_subscriber(arguments.key, changed, history=True)
+    ready()
+    forever()
+
+
 def links(session: zenoh.Session, arguments: argparse.Namespace) -> None:
     """One line per link of each router in reach: who, towards whom, over what."""
     for reply in session.get("@/*/router", timeout=arguments.timeout):
@@ -102,12 +120,22 @@ def forever() -> None:
         time.sleep(3600)
 
 
-ROLES = {"publish": publish, "subscribe": subscribe, "get": get, "serve": serve, "route": route, "links": links}
+ROLES = {
+    "publish": publish,
+    "subscribe": subscribe,
+    "get": get,
+    "serve": serve,
+    "live": live,
+    "watch": watch,
+    "route": route,
+    "links": links,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("role", choices=ROLES)
+    parser.add_argument("--mode", choices=("client", "peer"), default="client", help="of the session; `route` is a router")
     parser.add_argument("-e", "--connect", action="append", default=[], metavar="ENDPOINT")
     parser.add_argument("-l", "--listen", action="append", default=[], metavar="ENDPOINT")
     parser.add_argument("-k", "--key", default="demo/example/python", help="key expression or selector")

@@ -8,8 +8,9 @@ with the unmodified package eclipse-zenoh), starts real processes on the loopbac
   - a router routes publications, queries and replies between arq/ and arq/, stock tcp/, and Python on tcp/, both ways;
   - two routers that reach each other over arq/ only do so for tcp/ clients on both sides;
   - a stock router beside a patched one is none the wiser;
-  - the patch line works from a path and from a git repository;
-  - with --rebuild-python: the Python package, built from its sources with the patch, speaks arq/ itself.
+  - nodes of other zenoh versions are carried by two such routers, as clients and as peers;
+  - the patch line works from a path and from a git repository, configs/cargo/zenoh-arq.toml below a binding;
+  - with --rebuild-python: the Python package, built by `pip wheel` with that file, speaks arq/ itself.
 
 One line per check, PASS or FAIL; the exit status is the number of checks that failed (at most 99).
 """
@@ -28,6 +29,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import bindings
 import builds
 from nodes import CheckFailed, Node, Nodes, clip, free_port
 
@@ -40,7 +42,14 @@ AT_ONCE = 3
 # Who publishes or asks, who subscribes or answers: every pair has arq/ on one side at least.
 PAIRS = [("arq", "arq"), ("arq", "tcp"), ("arq", "python"), ("tcp", "arq"), ("python", "arq")]
 REBUILT_PAIRS = [("python-arq", "arq"), ("arq", "python-arq"), ("python-arq", "python")]
-PYTHONS = {"python": builds.PYTHON, "python-arq": builds.ARQ_PYTHON}
+PYTHONS: dict[str, list[str | Path]] = {
+    "python": [builds.PYTHON, PYTHON_NODE],
+    "python-arq": [builds.ARQ_PYTHON, PYTHON_NODE],
+} | {
+    f"{mode} {version}": [builds.python_of(version), PYTHON_NODE, "--mode", mode]
+    for version in builds.OTHER_VERSIONS
+    for mode in ("client", "peer")
+}
 
 
 @dataclass(frozen=True)
@@ -57,10 +66,10 @@ class Router:
 
 def program(client: str, role: str, router: Router, key: str, payload: str | None = None) -> list[str | Path]:
     """The command line of a client: `arq` and `tcp` are the examples, `python` is the stock package, `python-arq` the
-    one rebuilt."""
+    one rebuilt, `client 1.9.0` the package of that version."""
     said = [] if payload is None else ["--payload", payload]
     if client in PYTHONS:
-        return [PYTHONS[client], PYTHON_NODE, role, "-e", router.endpoint(client), "--key", key, *said]
+        return [*PYTHONS[client], role, "-e", router.endpoint(client), "--key", key, *said]
     name = {"publish": "z_pub", "subscribe": "z_sub", "get": "z_get", "serve": "z_queryable"}[role]
     place = "--selector" if role == "get" else "--key"
     session = ["--mode", "client", "-e", router.endpoint(client), "--no-multicast-scouting"]
@@ -135,6 +144,26 @@ def both_ways(near: Router, one: str, far: Router, other: str, key: str) -> str:
     return "publications and replies, both ways"
 
 
+def another_version(near: Router, far: Router, version: str) -> str:
+    """Nodes of another zenoh on both sides, as clients and as peers of their routers; ROS 2's graph is of tokens."""
+    key = f"version/{version}"
+    both_ways(near, f"client {version}", far, f"peer {version}", key)
+    both_ways(near, f"peer {version}", far, f"client {version}", f"{key}/back")
+    for mode, other in (("client", "peer"), ("peer", "client")):
+        token_seen(near, f"{mode} {version}", far, f"{other} {version}", f"{key}/{mode}")
+    return "publications, replies and liveliness tokens, both ways"
+
+
+def token_seen(near: Router, asker: str, far: Router, holder: str, key: str) -> None:
+    """A token at one router is seen at the other, by who watches and by who asks later."""
+    with Nodes() as nodes:
+        watcher = start_ready(nodes, f"{asker} watcher", program(asker, "watch", near, key))
+        start_ready(nodes, f"{holder} token", program(holder, "live", far, key))
+        watcher.matches(rf"Alive \('{key}'\)$", 1)
+        late = start_ready(nodes, f"{asker} late watcher", program(asker, "watch", near, key))
+        late.matches(rf"Alive \('{key}'\)$", 1)
+
+
 def link_between(router: Router, wanted: str) -> str:
     """What the routers themselves tell, in their admin space, of a link that ends where `wanted` says."""
     with Nodes() as nodes:
@@ -197,6 +226,9 @@ def checks(a: Router, b: Router, stock: Router, pairs: list[tuple[str, str]]) ->
     for one, other in [("tcp", "python"), ("python", "tcp"), ("tcp", "tcp")]:
         title = f"two routers: {one} <-> router <-arq-> router <-> {other}"
         listed.append((title, partial(both_ways, a, one, b, other, f"routers/{one}/{other}")))
+    for version in builds.OTHER_VERSIONS:
+        title = f"other versions: {version} <-> router <-arq-> router <-> {version}"
+        listed.append((title, partial(another_version, a, b, version)))
     title = "stock router: arq <-> router <-tcp-> stock router <-> python"
     listed.append((title, partial(both_ways, a, "arq", stock, "python", "stock")))
     return listed
@@ -211,19 +243,22 @@ def version(program: str | Path) -> str:
 def print_versions() -> None:
     print(f"      {platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} CPUs")
     print(f"      {version(builds.ZENOHD)} (patched), {version(builds.EXAMPLES / 'z_pub')}")
-    print(f"      eclipse-zenoh {builds.python_package_version()} (unmodified)", flush=True)
+    print(f"      eclipse-zenoh {builds.python_package_version(builds.PYTHON)} (unmodified)", flush=True)
 
 
 def build(report: Report, arguments: argparse.Namespace) -> None:
-    builds.python_package()
+    builds.python_package(builds.PYTHON, builds.ZENOH_VERSION)
+    for version in builds.OTHER_VERSIONS:
+        builds.python_package(builds.python_of(version), version)
     if not arguments.examples_built:
         builds.examples()
-    report.build("patch: zenohd builds, patched by path", builds.router)
+    report.build("patch: zenohd builds, patched by config", builds.router)
     what = "resolves" if arguments.git_resolve_only else "builds"
     by_git = partial(builds.application_by_git, arguments.git_resolve_only)
     report.check(f"patch: an application {what}, patched by git", by_git)
+    report.check("patch: by config, a binding that takes zenoh by git", bindings.by_config)
     if arguments.rebuild_python:
-        report.build("patch: the Python package builds from its sources", builds.python_package_with_arq)
+        report.build("patch: the Python package builds by pip wheel", builds.python_package_with_arq)
 
 
 def main() -> int:

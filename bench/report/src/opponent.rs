@@ -65,7 +65,7 @@ struct Links {
 
 /// All links of `bench/links.toml`, in its order.
 pub fn all() -> Vec<Opponent> {
-    let links: Links = toml::from_str(include_str!("../../links.toml")).expect("a test reads it");
+    let links: Links = toml::from_str(include_str!("../links.toml")).expect("a test reads it");
     links.link
 }
 

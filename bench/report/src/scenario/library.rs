@@ -13,7 +13,7 @@ use super::Scenario;
 /// then knows of each file, and builds anew when one changes.
 macro_rules! shipped {
     ($($path:literal,)*) => {
-        &[$(($path, include_str!(concat!("../../../scenarios/", $path, ".toml"))),)*]
+        &[$(($path, include_str!(concat!("../../scenarios/", $path, ".toml"))),)*]
     };
 }
 
