@@ -6,6 +6,8 @@
 //! cannot occupy more memory than the credit says. Only reliable lanes need credit: a best-effort
 //! lane drops instead.
 
+use std::time::{Duration, Instant};
+
 use crate::wire::MAX_MESSAGE_BYTES;
 
 /// What a message costs beside its bytes: about what keeping it takes.
@@ -63,12 +65,14 @@ pub(crate) struct Granted {
     window: u64,
     consumed: u64,
     announced: u64,
+    /// What was consumed when the credit of the last whole window was announced, and when that was.
+    turn: Option<(Instant, u64)>,
 }
 
 impl Granted {
     /// The handshake announces the first window.
     pub(crate) fn new(window: u64) -> Self {
-        Self { window, consumed: 0, announced: window }
+        Self { window, consumed: 0, announced: window, turn: None }
     }
 
     /// The application took a message.
@@ -99,6 +103,16 @@ impl Granted {
     /// Widens the window, which the next announcement will tell.
     pub(crate) fn widen(&mut self, by: u64) {
         self.window += by;
+    }
+
+    /// Whether the application has consumed the last whole window within `time`. To be asked before each announcement.
+    pub(crate) fn is_consumed_within(&mut self, now: Instant, time: Duration) -> bool {
+        let (since, consumed) = *self.turn.get_or_insert((now, self.consumed));
+        if self.consumed - consumed < self.window {
+            return false;
+        }
+        self.turn = Some((now, self.consumed));
+        now.saturating_duration_since(since) < time
     }
 
     /// The credit to announce now.
@@ -138,6 +152,23 @@ mod tests {
         granted.widen(200);
         assert!(granted.is_due());
         assert_eq!(granted.announce(), 1_500);
+    }
+
+    // ARQ-FLW-7
+    #[test]
+    fn a_window_may_be_consumed_faster_than_the_path_is_long() {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let (t0, ms) = (Instant::now(), Duration::from_millis(1));
+        for (each, expected) in [(40 * ms, true), (50 * ms, false)] {
+            let mut granted = Granted::new(1_000);
+            let turns: Vec<_> = (0..=8)
+                .filter(|&quarter| {
+                    granted.on_consumed(250);
+                    granted.is_consumed_within(t0 + quarter * each, 200 * ms)
+                })
+                .collect();
+            assert_eq!(turns, if expected { vec![4, 8] } else { vec![] }, "{each:?} a quarter");
+        }
     }
 
     // ARQ-FLW-4

@@ -150,13 +150,22 @@ impl Incoming {
             .then(|| (Frame::MaxData { bytes: self.granted.announce() }, Content::MaxData))
     }
 
-    /// The credit of a lane, if the peer should hear of it.
-    pub(super) fn take_lane_credit(&mut self, lane: LaneId) -> Option<(Frame<'static>, Content)> {
-        let granted = &mut self.lane_granted[lane];
-        granted.is_due().then(|| {
-            let frame = Frame::MaxLaneData { lane, bytes: granted.announce() };
-            (frame, Content::MaxLaneData(lane))
-        })
+    /// The credit of a lane, if the peer should hear of it. The window is too short for a path of this least round trip
+    /// if a whole one is consumed within two.
+    pub(super) fn take_lane_credit(
+        &mut self,
+        now: Instant,
+        lane: LaneId,
+        least_rtt: Duration,
+    ) -> Option<(Frame<'static>, Content)> {
+        if !self.lane_granted[lane].is_due() {
+            return None;
+        }
+        if self.lane_granted[lane].is_consumed_within(now, 2 * least_rtt) {
+            self.widen_window(lane);
+        }
+        let bytes = self.lane_granted[lane].announce();
+        Some((Frame::MaxLaneData { lane, bytes }, Content::MaxLaneData(lane)))
     }
 
     /// The packet was lost that told of credit: of a lane's, or of the connection's.

@@ -344,7 +344,7 @@ impl Connection {
             self.offer_symbols(now, out, &mut draft);
         }
         let has_symbols = draft.in_flight;
-        self.offer_control(out, &mut draft);
+        self.offer_control(now, out, &mut draft);
         let acked = draft.room(out) > 0 && self.offer_ack(now, out, &draft);
         if has_symbols {
             self.offer_bundle(now, out, &mut draft);
@@ -505,16 +505,19 @@ impl Connection {
     }
 
     /// Credit, forgotten messages and pings.
-    fn offer_control(&mut self, out: &mut Vec<u8>, draft: &mut Draft) {
+    fn offer_control(&mut self, now: Instant, out: &mut Vec<u8>, draft: &mut Draft) {
         let has_room = |draft: &Draft, out: &[u8]| draft.room(out) >= Frame::MAX_CONTROL_BYTES;
         if has_room(draft, out) {
             if let Some((frame, content)) = self.incoming.take_credit() {
                 draft.put(out, &frame, Some(content));
             }
         }
+        let rtt = self.path.recovery.rtt();
+        let least_rtt = if rtt.is_measured() { rtt.min() } else { Duration::ZERO };
         for lane in LaneId::all() {
             if has_room(draft, out) {
-                if let Some((frame, content)) = self.incoming.take_lane_credit(lane) {
+                if let Some((frame, content)) = self.incoming.take_lane_credit(now, lane, least_rtt)
+                {
                     draft.put(out, &frame, Some(content));
                 }
             }

@@ -175,3 +175,19 @@ fn max_rate_is_kept_to_two_percent_by_every_controller() {
         }
     }
 }
+
+// ARQ-FLW-7
+#[test]
+fn a_lanes_window_does_not_limit_a_long_path() {
+    // 2 MiB in 200 ms are 84 Mb/s, and with credit that comes in quarters 60. The handshake is counted.
+    let path = Path { round_trip: 200 * MS, ..PATH };
+    let (median, worst) = of_eight(|seed| {
+        let mut shared = path.shared_by(seed);
+        shared.join(config(CongestionConfig::Bbr), bulk());
+        shared.goodput(6 * SECOND).unwrap()[0]
+    });
+    assert!(
+        median >= 65.0 && worst >= 64.0,
+        "{median:.1} Mb/s in six seconds, the worst {worst:.1}"
+    );
+}
