@@ -9,7 +9,7 @@ use arq_proto::{wire::packet::PacketKind, Config, Connect, ConnectionError};
 use arq_sim::{
     hostile, parallel,
     toy::{Flights, Toy},
-    AppPlan, Datagram, Forged, Loss, Pair, Scenario, Verdict, WireConfig,
+    AppPlan, Datagram, Flow, Forged, Loss, Pair, Scenario, Verdict, WireConfig,
 };
 use fastrand::Rng;
 
@@ -107,6 +107,27 @@ fn it_opens_as_fast_under_loss_as_in_the_clear() {
         );
         assert!(at(&sealed, 50) <= at(&clear, 50).mul_f64(1.15), "{name}");
         assert!(at(&sealed, 99) <= at(&clear, 99).mul_f64(1.5), "{name}");
+    }
+}
+
+/// Both ways carry no more than so many bytes.
+// ARQ-HSK-1
+#[test]
+fn a_path_below_1200_bytes_opens_when_nobody_has_answered_for_a_second() {
+    for mtu in [576, 700, 1_124, 1_199] {
+        for seed in seeds(8) {
+            let loss = Loss::Random(if seed % 2 == 0 { 0.1 } else { 0.0 });
+            let wire = WireConfig { loss, mtu: Some(mtu), ..WireConfig::with_delay(10 * MS) };
+            let toy = Toy::new(Flights::default());
+            let flow = Flow::reliable(5, 10_000, 10).every(100 * MS);
+            let scenario = Scenario::new(seed).wire(wire).both_send([flow]).sealed(toy, 64);
+            let mut pair = Pair::new(&scenario);
+            let took = pair.run_to_connected(5 * SEC);
+            let took = took.unwrap_or_else(|halt| panic!("ARQ_SEED={seed}, {mtu} bytes: {halt}"));
+            assert!(took >= SEC && took <= 2 * SEC, "ARQ_SEED={seed}, {mtu} bytes: {took:?}");
+            let all = pair.run_to_delivery(10 * SEC);
+            all.unwrap_or_else(|halt| panic!("ARQ_SEED={seed}, {mtu} bytes: {halt}"));
+        }
     }
 }
 

@@ -211,18 +211,22 @@ impl Connection {
         let within = self.config.handshake_timeout;
         let deadline = hello.deadline(within);
         if now >= deadline {
-            let (most, least) = (hello.longest_bytes, LEAST_HELLO_BYTES);
+            let sealed = self.handshake.as_ref().map(|handshake| handshake.datagram_bytes);
+            let (most, least) = (hello.longest_bytes, sealed.unwrap_or(LEAST_HELLO_BYTES));
             let timed_out = ConnectionError::HandshakeTimedOut { within, most, least };
             let error = hello.refused.take().unwrap_or(timed_out);
             self.end(error);
             return;
         }
+        let waited = now.saturating_duration_since(hello.started);
+        self.shorten_if_unanswered(waited);
+        let State::Hello(hello) = &mut self.state else { return };
         let (asks, longest) = match &self.handshake {
             Some(handshake) => handshake.asks_for_more(),
             None => (1, MAX_INTERVAL),
         };
         hello.due = hello.due.max(asks);
-        let interval = now.saturating_duration_since(hello.started).min(longest);
+        let interval = waited.min(longest);
         self.timers.set(TimerKind::Handshake, Some((now + interval).min(deadline)));
     }
 

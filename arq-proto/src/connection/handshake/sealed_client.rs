@@ -6,7 +6,10 @@
 //! Until the server has proved who it is, whoever reads packets can answer in its place. What comes of that is an attempt
 //! that is spoiled, and the client begins another at once, under another id.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{
     clear::{Hello, FIRST_HELLOS, MAX_INTERVAL},
@@ -24,7 +27,7 @@ use crate::{
     wire::{
         cursor::{DecodeError, Reader},
         flight::{HandshakeFrame, HandshakeHeader, SealedChallenge, Terms},
-        Version, BASE_MTU,
+        Version, BASE_MTU, MIN_MTU,
     },
 };
 
@@ -32,6 +35,9 @@ use crate::{
 pub(crate) const ATTEMPTS: u64 = 8;
 /// Answers that do not open, before any that does, after which an attempt is taken to be spoiled.
 const MAX_UNOPENED: u8 = 3;
+/// So long datagrams of full length go unanswered before shorter ones are tried: beyond the round trip over a
+/// geostationary satellite.
+const LONG_DATAGRAMS_FOR: Duration = Duration::from_secs(1);
 /// CHALLENGEs that an attempt follows.
 const MAX_CHALLENGES: u8 = 16;
 
@@ -106,6 +112,26 @@ impl Connection {
             hello.ask_anew(handshake.needed());
         }
         Ok(())
+    }
+
+    /// Begins anew with datagrams that every path carries, if nobody has answered for long: flights are cut to the length
+    /// of theirs.
+    pub(super) fn shorten_if_unanswered(&mut self, waited: Duration) {
+        let Some(handshake) = &mut self.handshake else { return };
+        let Side::Client(asking) = &handshake.side else { return };
+        let is_answered = asking.server.is_some() || !asking.cookie.is_empty();
+        let is_over = asking.attempts >= ATTEMPTS;
+        if waited < LONG_DATAGRAMS_FOR
+            || is_answered
+            || is_over
+            || handshake.datagram_bytes <= MIN_MTU
+        {
+            return;
+        }
+        handshake.datagram_bytes = MIN_MTU;
+        if let Err(error) = self.begin_attempt() {
+            self.end(ConnectionError::HandshakeFailed(error));
+        }
     }
 
     /// The frames of the next HELLO, if packets are to be sealed.
