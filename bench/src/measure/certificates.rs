@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
-//! How do `tls/` and `quic/` get certificates that their verification accepts?
+//! How do `tls/`, `quic/` and secured `arq/` get certificates that their verification accepts?
 //!
 //! Both sides keep verification on, names included, as their users would: a certificate authority of this cell's own
 //! signs one certificate for the addresses of the listening host.
@@ -33,7 +33,7 @@ impl Certificates {
         Ok(Self { directory })
     }
 
-    /// What zenoh's configuration calls them; `quic/` takes them from the same keys.
+    /// What zenoh's configuration calls them; `quic/` and `arq/` take them from the same keys.
     pub fn zenoh_keys(&self) -> [(String, String); 3] {
         let key = |key: &str, file| {
             let path = self.directory.path().join(file).display().to_string();

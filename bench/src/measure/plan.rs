@@ -117,7 +117,12 @@ fn link(
     }
 }
 
+/// Whether the listener needs a certificate. `arq/` would take one wherever there is one.
 fn is_encrypted(opponent: &Opponent) -> bool {
-    let protocol = opponent.endpoint.split('/').next();
-    opponent.carrier == Carrier::Zenoh && matches!(protocol, Some("tls" | "quic"))
+    let endpoint = &opponent.endpoint;
+    let takes = match endpoint.split('/').next() {
+        Some("tls" | "quic") => true,
+        _ => endpoint.contains("security=tls"),
+    };
+    opponent.carrier == Carrier::Zenoh && takes
 }

@@ -59,9 +59,10 @@ const SHAPES: [Shape; 7] = [
 ];
 
 /// Links that every reader of several reports meets again.
-const KNOWN: [(&str, &str, Shape, bool); 14] = [
+const KNOWN: [(&str, &str, Shape, bool); 15] = [
     ("arq", BLUE, Shape::Circle, true),
     ("arq-no-fec", BLUE, Shape::Circle, false),
+    ("arq-tls", BLUE, Shape::Plus, true),
     ("tcp-cubic", VERMILION, Shape::Square, true),
     ("tcp", VERMILION, Shape::Square, true),
     ("tcp-bbr", ORANGE, Shape::Square, false),
