@@ -390,10 +390,10 @@ fn rules_of_the_ros_page() -> Value {
     serde_json::from_str(&config.get_json("qos/network").unwrap()).unwrap()
 }
 
-/// The names of all files but the README.
+/// The names of all files but the README, and those for cargo in a folder of their own.
 fn files() -> BTreeSet<String> {
     let entries = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
-    let configs = entries.filter(|path| !path.ends_with("README.md"));
+    let configs = entries.filter(|path| path.is_file() && !path.ends_with("README.md"));
     configs
         .map(|path| {
             assert!(path.extension().is_some_and(|ext| ext == "json5"), "{}", path.display());
