@@ -154,7 +154,7 @@ impl SecurityConfig {
         }
     }
 
-    /// The key and the value of `what`, one of [`READ`], and how it is given.
+    /// The key and the value of `what`, one of `READ`, and how it is given.
     #[must_use]
     pub fn given(&self, what: &str) -> Option<(&'static str, &Hidden, Source)> {
         SOURCES.iter().find_map(|(ending, source)| {

@@ -3,7 +3,7 @@
 //! What protects a link, and who is at its other end?
 //!
 //! The policy is in [`config`](crate::config::SecurityConfig::policy): here files become what the core asks of
-//! [`Protection`], and what a peer has proved becomes zenoh's [`LinkAuthId`]. With certificates a link is to zenoh what
+//! [`Protection`], and what a peer has proved becomes zenoh's `LinkAuthId`. With certificates a link is to zenoh what
 //! `quic/` is, so that rules of access by name hold for both.
 
 #[cfg(feature = "tls")]
