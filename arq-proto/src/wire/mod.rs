@@ -19,7 +19,7 @@ pub use cursor::DecodeError;
 use crate::session::Protection;
 
 /// The versions that this crate speaks: one format with two protections of packets. A side offers and takes the one that
-/// its [`Protection`](crate::session::Protection) says, and no other.
+/// its [`Protection`] says, and no other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// Packets have a checksum.

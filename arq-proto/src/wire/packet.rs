@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
 //! The packets: four of the handshake that need no state at the answering side, and those that carry frames. What is
-//! in HANDSHAKE and SEALED is the matter of [`flight`] and [`protection`](super::protection).
+//! in HANDSHAKE and SEALED is the matter of [`flight`](super::flight) and [`protection`](super::protection).
 //!
 //! ```text
 //!  HELLO      first, client -> server, padded so that no answer can be larger
