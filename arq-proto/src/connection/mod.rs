@@ -7,6 +7,7 @@
 //! [`unreachable`](mod@unreachable), [`suspicion`] and [`close`].
 
 mod close;
+mod draft;
 mod handshake;
 mod incoming;
 mod other_port;

@@ -4,11 +4,7 @@
 
 use std::time::Instant;
 
-use super::{
-    outgoing::Outgoing,
-    transmit::{timestamp_of, Draft},
-    Connection,
-};
+use super::{draft::Draft, outgoing::Outgoing, transmit::timestamp_of, Connection};
 use crate::{
     redundancy::Redundancy,
     send::lane::ChunkLimits,

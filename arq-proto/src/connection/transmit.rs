@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{has_deadline, validation::Candidate, Connection, State};
+use super::{draft::Draft, has_deadline, validation::Candidate, Connection, State};
 use crate::{
     batches::{Burst, Plan},
     config::Config,
@@ -100,78 +100,6 @@ struct Length {
 impl Length {
     fn exactly(bytes: usize) -> Self {
         Self { usual: bytes, longest: bytes, fills: false }
-    }
-}
-
-/// A packet under construction.
-pub(super) struct Draft {
-    pub(super) start: usize,
-    /// Where the frames start.
-    frames: usize,
-    /// Where the tag must start at the latest.
-    pub(super) end: usize,
-    /// The same for a packet with nothing but one symbol of a message that was segmented for longer packets.
-    longest_end: usize,
-    burst: Burst,
-    side: Side,
-    contents: Contents,
-    /// Whether it counts as in flight: it elicits an acknowledgement whose absence says something about the path.
-    pub(super) in_flight: bool,
-    /// The time that holds for the messages of a lane that follow.
-    timestamp: Option<(LaneId, u32)>,
-}
-
-impl Draft {
-    /// Whether a symbol is in the packet. Only copies ask for the same one again, right behind those of its message.
-    fn has_symbol(&self, lane: LaneId, seq: MessageSeq, content: &Content) -> bool {
-        for other in self.contents.iter().rev() {
-            match other {
-                Content::Symbol { lane: l, seq: s, .. } if *l == lane && *s != seq => return false,
-                other if other == content => return true,
-                _ => {}
-            }
-        }
-        false
-    }
-
-    fn grow_for_the_first(&mut self) {
-        if !self.in_flight {
-            self.end = self.longest_end;
-        }
-    }
-
-    pub(super) fn room(&self, out: &[u8]) -> usize {
-        self.end.saturating_sub(out.len())
-    }
-
-    pub(super) fn put(&mut self, out: &mut Vec<u8>, frame: &Frame<'_>, content: Option<Content>) {
-        frame.encode(out);
-        self.in_flight |= frame.is_ack_eliciting();
-        self.contents.extend(content);
-    }
-
-    /// Bytes of a frame of a message, and of the timestamp that it needs before it.
-    pub(super) fn len_with(&self, frame_len: usize, timestamp: Option<(LaneId, u32)>) -> usize {
-        let is_new = timestamp.is_some() && timestamp != self.timestamp;
-        frame_len + if is_new { Frame::TIMESTAMP_BYTES } else { 0 }
-    }
-
-    /// Says when the messages that follow were handed over, if they have a deadline.
-    pub(super) fn put_timestamp(&mut self, out: &mut Vec<u8>, timestamp: Option<(LaneId, u32)>) {
-        let Some((lane, ms)) = timestamp.filter(|_| timestamp != self.timestamp) else { return };
-        Frame::Timestamp { lane, ms }.encode(out);
-        self.timestamp = timestamp;
-    }
-
-    /// Fills the packet with PADDING, which is zeros.
-    pub(super) fn pad(&self, out: &mut Vec<u8>) {
-        self.pad_to(out, usize::MAX);
-    }
-
-    /// Fills the packet up to so many bytes, as far as they fit.
-    fn pad_to(&self, out: &mut Vec<u8>, bytes: usize) {
-        let end = self.start.saturating_add(bytes).min(self.end);
-        out.resize(end.max(out.len()), 0);
     }
 }
 
