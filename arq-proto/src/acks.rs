@@ -7,7 +7,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{path_loss::PathLoss, range_set::RangeSet, units::PacketNumber, wire::ack::Ack};
+use crate::{
+    path_loss::PathLoss,
+    range_set::RangeSet,
+    units::{PacketNumber, PathNumber},
+    wire::ack::Ack,
+};
 
 /// Ranges remembered: more than any acknowledgement can name (897: the largest number, and every second bit of the
 /// longest bitmap), and a bound on memory.
@@ -19,6 +24,8 @@ const MAX_PACKETS_PER_ACK: u64 = 32;
 const MAX_GAP_COUNTED: u64 = 64;
 /// How far behind the largest number one may still arrive that is not counted as lost.
 const MAX_LATE: u64 = 64;
+/// How long what arrived is told again on other paths when somebody asks there.
+const RETOLD_FOR: Duration = Duration::from_secs(1);
 
 /// Whether a packet is news.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +48,8 @@ pub(crate) struct AckManager {
     due: bool,
     /// A hole opened or closed since the last acknowledgement.
     gap: bool,
+    /// Since it was last told on another path, something was added.
+    untold: bool,
     max_delay: Duration,
     /// Packets per acknowledgement, from the rate of arrival.
     every: u64,
@@ -62,6 +71,7 @@ impl AckManager {
             deadline: None,
             due: false,
             gap: false,
+            untold: false,
             max_delay,
             every: 1,
             round_start: now,
@@ -116,6 +126,7 @@ impl AckManager {
             return;
         }
         self.count_round(now, rtt);
+        self.untold = true;
         self.unacked += 1;
         if ack == AckRequest::Now || self.gap || self.unacked >= self.every {
             self.due = true;
@@ -178,12 +189,35 @@ impl AckManager {
         self.due |= self.unacked > 0;
     }
 
+    /// Whether another path should take along what arrived here: it is news there. `asked`: somebody waits for an
+    /// answer there, who may not have heard what was said here of the last second.
+    pub(crate) fn has_news_elsewhere(&self, now: Instant, asked: bool) -> bool {
+        let lately = |(_, at)| now.saturating_duration_since(at) <= RETOLD_FOR;
+        self.untold || asked && self.largest.is_some_and(lately)
+    }
+
+    /// Appends an acknowledgement to a packet that takes another path than `path`, as [`write`](Self::write) does to one of
+    /// its own. That one is still due.
+    pub(crate) fn write_elsewhere(
+        &mut self,
+        path: PathNumber,
+        now: Instant,
+        room: usize,
+        out: &mut Vec<u8>,
+    ) {
+        let delay = self.delay_us(now);
+        self.untold &= !Ack::encode_of_path(path, &self.received, delay, room, out);
+    }
+
+    fn delay_us(&self, now: Instant) -> u64 {
+        let delay =
+            self.largest.map_or(Duration::ZERO, |(_, at)| now.saturating_duration_since(at));
+        u64::try_from(delay.as_micros()).unwrap_or(u64::MAX).min((1 << 30) - 1)
+    }
+
     /// Appends an acknowledgement of everything in the window, if it fits into `room` bytes.
     pub(crate) fn write(&mut self, now: Instant, room: usize, out: &mut Vec<u8>) -> bool {
-        let Some((_, at)) = self.largest else { return false };
-        let delay = now.saturating_duration_since(at).as_micros();
-        let delay = u64::try_from(delay).unwrap_or(u64::MAX).min((1 << 30) - 1);
-        if !Ack::encode(&self.received, delay, room, out) {
+        if !Ack::encode(&self.received, self.delay_us(now), room, out) {
             return false;
         }
         self.unacked = 0;

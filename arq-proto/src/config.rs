@@ -14,8 +14,11 @@ use std::{
 use bytes::Bytes;
 use thiserror::Error;
 
-use crate::wire::{params::MAX_APP_PARAMS_BYTES, MIN_CHUNK_BYTES};
 pub use crate::wire::{MIN_MTU, MIN_WINDOW_BYTES};
+use crate::{
+    units::PathNumber,
+    wire::{params::MAX_APP_PARAMS_BYTES, MIN_CHUNK_BYTES},
+};
 
 /// The largest UDP payload over IPv4.
 pub const MAX_MTU: u16 = 65_507;
@@ -130,6 +133,12 @@ pub struct ConfigBuilder {
     pub key_update_packets: u32,
     /// Whether a side that has dialled may leave the local port that it began with, when nothing comes back to that.
     pub may_change_port: bool,
+    /// Paths that this side keeps at once, `1..=4`, the one of the handshake included. Whether there are others is said by
+    /// [`Connection::handle_interface`](crate::Connection::handle_interface) of the side that has dialled.
+    pub paths: u8,
+    /// Share of what is sent, in percent, `0..=100`, that may be copies which turn out needless, before silence is waited
+    /// for longer.
+    pub copies_percent: u8,
     /// Opaque to the protocol, at most 64 bytes: each side learns the other's in the handshake.
     pub app_params: Bytes,
 }
@@ -157,6 +166,8 @@ impl Default for ConfigBuilder {
             timer_granularity: Duration::from_micros(100),
             key_update_packets: 1 << 21,
             may_change_port: false,
+            paths: 1,
+            copies_percent: 10,
             app_params: Bytes::new(),
         }
     }
@@ -202,6 +213,8 @@ impl ConfigBuilder {
         if let Some(bytes) = self.queue_bytes {
             in_range("queue_bytes", bytes, 1, gib)?;
         }
+        in_range("paths", self.paths, 1, PathNumber::COUNT as u64)?;
+        in_range("copies_percent", self.copies_percent, 0, 100)?;
         in_range("key_update_packets", self.key_update_packets, 16, 1 << 23)?;
         let day = Duration::from_secs(86_400);
         let ms = Duration::from_millis(1);

@@ -2,7 +2,10 @@
 
 //! What a connection tells the application.
 
-use crate::{units::LaneId, ConnectionError};
+use crate::{
+    units::{LaneId, PathNumber},
+    ConnectionError, PathEvent,
+};
 
 /// Something the application may want to act on. Polled with
 /// [`Connection::poll_event`](crate::Connection::poll_event).
@@ -18,6 +21,8 @@ pub enum Event {
     /// Datagrams that leave in one transmission are lost where single ones arrive: this host damages batches. The
     /// connection sends no more of them.
     BatchesLost,
+    /// Something happened to a path of a connection that has several.
+    Path(PathNumber, PathEvent),
     /// The connection ended. Said once, and last; what was received before can still be read.
     Closed(ConnectionError),
 }

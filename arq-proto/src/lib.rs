@@ -59,7 +59,8 @@ pub mod wire;
 
 pub use config::{Config, ConfigBuilder, ConfigError, CongestionConfig, FecConfig};
 pub use connection::{
-    Connection, Datagram, Refusal, Transmit, UnreachableReport, ONE_CHUNK_OVERHEAD_BYTES,
+    Connection, Datagram, EndpointEvent, Interface, PathEvent, PathState, PathStats, Refusal,
+    SocketSet, Transmit, UnreachableReport, ONE_CHUNK_OVERHEAD_BYTES,
 };
 pub use endpoint::{Connect, ConnectionHandle, Endpoint, EndpointConfig, Routed};
 pub use error::{ConnectionError, RefuseReason, SendError, Unreachable, Violation};
@@ -71,5 +72,5 @@ pub use timer::TimerKind;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub use units::{ConnectionId, PacketNumber};
-pub use units::{LaneId, LaneSet, Probability, Reliability};
+pub use units::{LaneId, LaneSet, PathNumber, Probability, Reliability, SocketId};
 pub use wire::{DecodeError, BASE_MTU, MAX_MESSAGE_BYTES, VERSION};

@@ -9,7 +9,7 @@ use crate::{
     error::ConnectionError,
     sent::LossCause,
     stats::Stats,
-    units::{LaneId, MessageSeq},
+    units::{LaneId, MessageSeq, PathNumber},
     wire::{
         cursor::Reader,
         frame::{ChunkFrame, Frame as WireFrame, RepairFrame},
@@ -99,6 +99,24 @@ pub enum Frame<'a> {
     PathChallenge(u64),
     /// The answer.
     PathResponse(u64),
+    /// What arrived of packets that took another path.
+    PathAck {
+        /// The path that they took.
+        path: PathNumber,
+        /// Microseconds since the arrival of the largest number.
+        delay_us: u64,
+        /// First and last number of each range, the highest range first.
+        ranges: Vec<(u64, u64)>,
+    },
+    /// What a path is to be used for.
+    PathState {
+        /// The path.
+        path: PathNumber,
+        /// Of two, the larger one holds.
+        sequence: u64,
+        /// `available`, `backup` or `paused`.
+        wish: &'static str,
+    },
     /// Messages of a lane below this one will not come any more.
     Forget(LaneId, MessageSeq),
     /// When the messages of a lane that follow were handed to their sender: milliseconds, the low 24 bits.
@@ -166,6 +184,12 @@ impl<'a> From<WireFrame<'a>> for Frame<'a> {
             WireFrame::MaxLaneData { lane, bytes } => Self::MaxLaneData(lane, bytes),
             WireFrame::PathChallenge(token) => Self::PathChallenge(token),
             WireFrame::PathResponse(token) => Self::PathResponse(token),
+            WireFrame::PathAck { path, ack } => {
+                Self::PathAck { path, delay_us: ack.delay_us, ranges: ack.ranges.into_vec() }
+            }
+            WireFrame::PathState { path, sequence, wish } => {
+                Self::PathState { path, sequence, wish: wish.name() }
+            }
             WireFrame::Forget { lane, below } => Self::Forget(lane, below),
             WireFrame::Timestamp { lane, ms } => Self::Timestamp(lane, ms),
             WireFrame::Chunk(chunk) => Self::Chunk(chunk.into()),

@@ -17,7 +17,7 @@ use crate::{
     batches::Burst,
     path_mtu::Side,
     symbol::Symbol,
-    units::{LaneId, MessageSeq, PacketNumber},
+    units::{LaneId, MessageSeq, PacketNumber, PathNumber},
 };
 
 /// What a packet carried and must be told of its fate.
@@ -31,6 +31,8 @@ pub(crate) enum Content {
     MaxLaneData(LaneId),
     /// The messages of a lane that nobody need wait for.
     Forget(LaneId),
+    /// What a path is to be used for.
+    PathState(PathNumber),
     /// The end of the connection.
     Close,
 }

@@ -80,6 +80,12 @@ pub trait Session: Send + Sync + fmt::Debug {
     /// is over.
     fn peer_params(&self) -> Option<&[u8]>;
 
+    /// 16 bytes that only the two sides can compute (RFC 8446 §7.5), under the label `EXPORTER-zenoh-arq-paths`. Asked
+    /// once, when the handshake is over. Without them the association has one path.
+    fn export(&self) -> Option<[u8; 16]> {
+        None
+    }
+
     /// Who the peer is, for those who know the type behind: the driver hands it on unread. Asked once, when the handshake
     /// is over.
     fn peer(&self) -> Option<Arc<dyn Any + Send + Sync>>;

@@ -33,6 +33,8 @@ pub enum TimerKind {
     Suspicion,
     /// Ask again whether the peer is at its new address.
     Path,
+    /// A path has not answered for so long that what is on it leaves on another one, too.
+    Silence,
     /// Judge the packet that asked whether its size passes (RFC 8899 §5.1.1, `PROBE_TIMER`).
     PathMtu,
     /// The orderly close, or the wait after it, ends.
@@ -42,7 +44,7 @@ pub enum TimerKind {
 }
 
 impl TimerKind {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Handshake,
         Self::Loss,
         Self::Pto,
@@ -54,6 +56,7 @@ impl TimerKind {
         Self::Idle,
         Self::Suspicion,
         Self::Path,
+        Self::Silence,
         Self::PathMtu,
         Self::Close,
         Self::Watch,

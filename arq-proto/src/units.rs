@@ -63,6 +63,37 @@ impl fmt::Debug for ConnectionId {
     }
 }
 
+/// One of the ways that an association takes, from 0 on. A way through another interface is another path; a change of
+/// address is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct PathNumber(pub u8);
+
+impl PathNumber {
+    /// The path of the handshake.
+    pub const FIRST: Self = Self(0);
+    /// Paths of an association, at most.
+    pub const COUNT: usize = 4;
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        // 4 numbers.
+        (0..Self::COUNT as u8).map(Self)
+    }
+}
+
+impl fmt::Display for PathNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// A socket of the driver's: each interface that paths lead through has one. Who has one socket alone calls it 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct SocketId(pub u8);
+
 /// Whether a lane repairs until delivery or only until its deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reliability {
@@ -143,6 +174,9 @@ impl fmt::Debug for LaneId {
 pub struct LaneSet(u16);
 
 impl LaneSet {
+    pub(crate) const ALL: Self = Self(u16::MAX);
+    pub(crate) const NONE: Self = Self(0);
+
     /// Whether no lane is in it.
     #[must_use]
     pub const fn is_empty(self) -> bool {

@@ -119,15 +119,22 @@ impl Connection {
 
     pub(super) fn drain(&mut self) {
         self.state = State::Drained;
+        self.stop_timers();
+    }
+
+    fn stop_timers(&mut self) {
         self.timers.stop_all();
+        self.path.timers.stop_all();
+        self.others.iter_mut().for_each(|path| path.timers.stop_all());
     }
 
     fn stop(&mut self, error: ConnectionError) {
-        self.timers.stop_all();
+        self.stop_timers();
         self.outgoing.clear();
         let readable = self.incoming.end_hold(self.now);
         self.events.extend(readable.iter().map(Event::Readable));
         self.path.recovery.forget_all();
+        self.others.iter_mut().for_each(|path| path.recovery.forget_all());
         if self.close_reason.is_none() {
             if let Some(observer) = &mut self.observer {
                 observer.closed(self.now, &error);

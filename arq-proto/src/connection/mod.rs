@@ -13,6 +13,7 @@ mod incoming;
 mod other_port;
 mod outgoing;
 mod path;
+mod paths;
 mod probing;
 mod receive;
 mod redundancy;
@@ -55,6 +56,8 @@ use incoming::Incoming;
 use other_port::OtherPort;
 use outgoing::Outgoing;
 use path::Path;
+use paths::Others;
+pub use paths::{EndpointEvent, Interface, PathEvent, PathState, PathStats, SocketSet};
 pub use receive::Datagram;
 pub use transmit::{Transmit, ONE_CHUNK_OVERHEAD_BYTES};
 pub(crate) use unreachable::is_same;
@@ -85,14 +88,12 @@ pub(crate) struct Origin {
     pub(crate) seed: [u8; 32],
 }
 
-/// Whether the peer lives, and what is asked of it for that.
+/// Whether the peer lives.
 #[derive(Debug)]
 struct Life {
     heard_at: Instant,
     /// When the end of a silence was put off: this host had slept through its time.
     spared_at: Option<Instant>,
-    pinged_at: Instant,
-    ping_due: bool,
 }
 
 /// One association. See the [crate] documentation for how it is driven.
@@ -100,15 +101,15 @@ struct Life {
 pub struct Connection {
     config: Config,
     state: State,
-    local_cid: ConnectionId,
-    remote_cid: ConnectionId,
     peer_app_params: Bytes,
     peer_identity: Option<Arc<dyn Any + Send + Sync>>,
 
     protection: PacketProtection,
     /// Until the peer has used its keys.
     handshake: Option<Box<Handshake>>,
-    path: Path,
+    /// The path that is served: between two calls the one of the handshake. See [`paths`].
+    path: Box<Path>,
+    others: Others,
     outgoing: Outgoing,
     incoming: Incoming,
 
@@ -136,22 +137,28 @@ impl Connection {
         let dialled = matches!(state, State::Hello(_));
         let protection = PacketProtection::default();
         Self {
-            path: Path::new(&config, remote, left_out, protection.tag_bytes(), now),
+            path: Box::new(Path::new(
+                &config,
+                remote,
+                local_cid,
+                left_out,
+                protection.tag_bytes(),
+                now,
+            )),
+            others: Others::default(),
             protection,
             handshake: None,
             outgoing: Outgoing::new(&config, now),
             incoming: Incoming::new(&config, now),
             config,
             state,
-            local_cid,
-            remote_cid: ConnectionId(0),
             peer_app_params: Bytes::new(),
             peer_identity: None,
             timers: Timers::default(),
             epoch: now,
             now,
             driven_at: now,
-            life: Life { heard_at: now, spared_at: None, pinged_at: now, ping_due: false },
+            life: Life { heard_at: now, spared_at: None },
             dialled,
             other_port: OtherPort::default(),
             events: VecDeque::new(),
@@ -172,12 +179,15 @@ impl Connection {
             hold: config.deadline.unwrap_or(Duration::ZERO),
             repair: textbook::takes_repair(config),
             resegment: true,
+            paths: config.paths,
             app: config.app_params.clone(),
         }
     }
 
     fn apply_params(&mut self, params: Params) {
-        self.path.mtu.limit(params.max_datagram_bytes, params.resegment);
+        let limits = (params.max_datagram_bytes, params.resegment);
+        self.path.mtu.limit(limits.0, limits.1);
+        self.note_peer_paths(params.paths, limits);
         self.outgoing.credit.raise(params.connection_window_bytes);
         self.outgoing.set_lane_credit(params.lane_window_bytes);
         self.incoming.set_hold(params.hold);
@@ -257,14 +267,21 @@ impl Connection {
     /// The next deadline, and what it is for.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, TimerKind)> {
-        self.timers.next()
+        self.next_timer().map(|(at, kind, _)| (at, kind))
     }
 
     /// Does what is due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         let now = self.drive(now);
-        while let Some(kind) = self.timers.take_due(now) {
-            self.on_timer(now, kind);
+        while let Some((_, kind, path)) = self.next_timer().filter(|(at, ..)| *at <= now) {
+            self.with_path(path.unwrap_or_default(), |connection| {
+                let timers = match path {
+                    Some(_) => &mut connection.path.timers,
+                    None => &mut connection.timers,
+                };
+                timers.set(kind, None);
+                connection.on_timer(now, kind);
+            });
             // A handler re-arms its timer in the future, or never: the loop ends.
             if self.is_drained() {
                 break;
@@ -275,7 +292,7 @@ impl Connection {
 
     /// From now on `observer` is told what happens. It costs time with every packet.
     pub fn observe(&mut self, observer: Box<dyn Observer>) {
-        self.path.recovery.losses = Some(Vec::new());
+        self.with_each_path(|connection| connection.path.recovery.losses = Some(Vec::new()));
         self.observer = Some(observer);
     }
 
@@ -283,9 +300,9 @@ impl Connection {
     #[must_use]
     pub fn client_id(&self) -> u64 {
         if self.dialled {
-            self.local_cid.0
+            self.path.local_cid.0
         } else {
-            self.remote_cid.0
+            self.path.remote_cid.0
         }
     }
 
@@ -363,6 +380,7 @@ impl Connection {
         stats.packets_forged += self.protection.forged();
         stats.key_updates = self.protection.key_updates();
         self.path.fill(&mut stats);
+        self.others.iter().for_each(|path| path.add_to(&mut stats));
         self.outgoing.fill(self.now, &mut stats);
         self.incoming.fill(&mut stats);
         // A chunk is shorter than a datagram.
@@ -391,8 +409,10 @@ impl Connection {
         let now = self.advance(now);
         let driven_at = std::mem::replace(&mut self.driven_at, now);
         if now - driven_at >= sleep::MIN_SLEEP {
-            if let Some((due, _)) = self.timers.next() {
-                self.path.recovery.on_awake(driven_at, due.max(driven_at), now);
+            if let Some((due, ..)) = self.next_timer() {
+                self.with_each_path(|connection| {
+                    connection.path.recovery.on_awake(driven_at, due.max(driven_at), now);
+                });
                 if now.saturating_duration_since(due) >= sleep::MIN_SLEEP {
                     self.incoming.on_awake(driven_at, now);
                 }
@@ -412,9 +432,10 @@ impl Connection {
     }
 
     fn outlet(&self, now: Instant) -> Outlet {
+        let silences = self.all_paths().map(|path| path.recovery.silence(now));
         Outlet {
             rate: self.path.recovery.carried_rate(),
-            silence: self.path.recovery.silence(now),
+            silence: silences.min().unwrap_or_default(),
             queued_bytes: self.outgoing.queued_bytes(),
         }
     }

@@ -36,8 +36,6 @@ pub(super) struct Outgoing {
     pub(super) credit: SendCredit,
     /// The peer takes repair symbols.
     pub(super) peer_takes_repair: bool,
-    /// Something of a message's first round left since the end of the last flight.
-    pub(super) first_round_open: bool,
     /// A message was longer than a packet: longer packets would be of use.
     pub(super) has_long_messages: bool,
     /// When the peer is told the time, although no message with a deadline leaves.
@@ -56,7 +54,6 @@ impl Outgoing {
             bundle: Bundle::default(),
             credit: SendCredit::new(config.connection_window_bytes.into()),
             peer_takes_repair: false,
-            first_round_open: false,
             has_long_messages: false,
             time_due_at: now,
             scratch: Vec::new(),
@@ -201,9 +198,11 @@ impl Outgoing {
     pub(super) fn without_ack(&self, content: &Content, chance: Option<Target>) -> NoAck {
         match *content {
             Content::Symbol { lane, seq, .. } => self.lanes[lane].without_ack(seq, chance),
-            Content::MaxData | Content::MaxLaneData(_) | Content::Forget(_) | Content::Close => {
-                NoAck::Wait
-            }
+            Content::MaxData
+            | Content::MaxLaneData(_)
+            | Content::Forget(_)
+            | Content::PathState(_)
+            | Content::Close => NoAck::Wait,
         }
     }
 

@@ -14,7 +14,7 @@ use super::{
     Connection,
 };
 use crate::{
-    chunk_size::ChunkTuner, event::Event, send::lane::ChunkLimits, sent::Settled,
+    chunk_size::ChunkTuner, event::Event, send::lane::ChunkLimits, sent::Settled, units::SocketId,
     wire::frame::Frame,
 };
 
@@ -32,19 +32,23 @@ impl Connection {
     /// The system refused to send datagrams of `size` bytes because they are too long for it
     /// (`EMSGSIZE`). A hint: it shortens the search for what the path carries and decides nothing.
     /// Datagrams with messages that were refused count as lost like others.
-    pub fn handle_refused(&mut self, now: Instant, size: usize) {
+    pub fn handle_refused(&mut self, now: Instant, socket: SocketId, size: usize) {
         let now = self.advance(now);
-        self.path.mtu.on_refused(now, size, self.path.recovery.loss().upper());
-        self.follow_path_mtu();
+        self.with_path(self.path_through(socket), |connection| {
+            let path = &mut connection.path;
+            path.mtu.on_refused(now, size, path.recovery.loss().upper());
+            connection.follow_path_mtu();
+        });
         self.rearm(now);
     }
 
     /// The system says that the interface on the way to the peer carries datagrams of `bytes`, until the peer moves. The
     /// search ends there: a hint that spares probes. If `mtu` was configured, that holds.
-    pub fn handle_interface_mtu(&mut self, now: Instant, bytes: u16) {
+    pub fn handle_interface_mtu(&mut self, now: Instant, socket: SocketId, bytes: u16) {
         let now = self.advance(now);
         if self.config.mtu.is_none() {
-            self.path.mtu.set_ceiling(bytes);
+            let number = self.path_through(socket);
+            self.with_path(number, |connection| connection.path.mtu.set_ceiling(bytes));
         }
         self.rearm(now);
     }
@@ -107,7 +111,7 @@ impl Connection {
         self.finish_packet(now, out, draft)?;
         self.path.mtu.on_probe_sent(number, size, now + 2 * self.path.recovery.pto_base());
         // Something after it must arrive, or silence would be taken for its loss.
-        self.life.ping_due = true;
+        self.path.ping_due = true;
         Some(self.single(start, out.len()))
     }
 

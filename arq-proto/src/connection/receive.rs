@@ -19,12 +19,13 @@ use crate::{
     recovery::Outcome,
     recv::lane::{Received, ReceivedSymbol},
     textbook,
-    units::LaneId,
+    units::{LaneId, PathNumber, SocketId},
     wire::{
+        ack::Ack,
         checksum::has_knocked,
         cursor::{DecodeError, Reader},
         frame::Frame,
-        packet::{Challenge, Echo, PacketKind, Refuse, Reset},
+        packet::{peek_connection_id, Challenge, Echo, PacketKind, Refuse, Reset},
         protection::Opened,
     },
 };
@@ -33,6 +34,8 @@ use crate::{
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Datagram<'a> {
+    /// The socket that it came through.
+    pub socket: SocketId,
     /// The sender.
     pub from: SocketAddr,
     /// The local address that it was sent to, where the platform tells. If that is the sender's own, the
@@ -45,6 +48,7 @@ pub struct Datagram<'a> {
 /// The way that a datagram took.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrived {
+    pub(super) socket: SocketId,
     pub(super) from: SocketAddr,
     pub(super) to: Option<IpAddr>,
     /// Its length.
@@ -55,7 +59,13 @@ impl<'a> Datagram<'a> {
     /// What came from `from`, to the local address `to` if that is known.
     #[must_use]
     pub fn new(from: SocketAddr, to: Option<IpAddr>, bytes: &'a mut [u8]) -> Self {
-        Self { from, to, bytes }
+        Self { socket: SocketId::default(), from, to, bytes }
+    }
+
+    /// The same, which came through another socket than that of the handshake.
+    #[must_use]
+    pub fn through(self, socket: SocketId) -> Self {
+        Self { socket, ..self }
     }
 }
 
@@ -74,7 +84,7 @@ impl Connection {
     /// Takes a datagram that [`Endpoint::route`](crate::Endpoint::route) assigned to this
     /// connection. It is opened in place.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, bytes: &mut [u8]) {
-        self.handle_datagrams(now, std::iter::once(Datagram { from, to: None, bytes }));
+        self.handle_datagrams(now, std::iter::once(Datagram::new(from, None, bytes)));
     }
 
     /// Takes datagrams that arrived together: cheaper than one by one.
@@ -93,16 +103,18 @@ impl Connection {
             }
         }
         // What arrives may have to be acknowledged, packet by packet.
-        if let Some(outcome) = self.path.recovery.give_up_oldest(now) {
-            self.settle(now, outcome);
-        }
+        self.with_each_path(|connection| {
+            if let Some(outcome) = connection.path.recovery.give_up_oldest(now) {
+                connection.settle(now, outcome);
+            }
+        });
         self.incoming.age_memory(now);
         self.rearm(now);
     }
 
     fn dispatch(&mut self, now: Instant, received: Datagram<'_>) -> Result<(), DecodeError> {
-        let Datagram { from, to, bytes: datagram } = received;
-        let arrived = Arrived { from, to, bytes: datagram.len() as u64 };
+        let Datagram { socket, from, to, bytes: datagram } = received;
+        let arrived = Arrived { socket, from, to, bytes: datagram.len() as u64 };
         let first = *datagram.first().ok_or(DecodeError::Truncated("packet.kind"))?;
         match PacketKind::of(first)? {
             PacketKind::Challenge if !self.protection.is_sealed() => {
@@ -120,13 +132,26 @@ impl Connection {
             PacketKind::Handshake => self.on_handshake_packet(now, arrived, datagram)?,
             PacketKind::Hello => self.on_hello(now, arrived, datagram)?,
             PacketKind::Data { .. } | PacketKind::Sealed => {
-                self.on_data(now, arrived, datagram)?;
-                if let Some(to) = to.filter(|_| from == self.path.remote) {
-                    self.path.is_local = to == from.ip();
+                let number = self.path_of(peek_connection_id(datagram));
+                let is_new = self.expect_path(now, number, arrived);
+                let taken = self.with_path(number, |connection| {
+                    connection.on_data(now, arrived, datagram)?;
+                    connection.note_whether_local(arrived);
+                    Ok(())
+                });
+                if is_new && !matches!(taken, Some(Ok(()))) {
+                    self.forget_path(number);
                 }
+                return taken.unwrap_or(Err(DecodeError::Invalid("data.dcid")));
             }
         }
         Ok(())
+    }
+
+    fn note_whether_local(&mut self, arrived: Arrived) {
+        if let Some(to) = arrived.to.filter(|_| arrived.from == self.path.remote) {
+            self.path.is_local = to == arrived.from.ip();
+        }
     }
 
     /// Who knows no common secret is not heard before there are keys, where there is one.
@@ -141,12 +166,19 @@ impl Connection {
     /// The peer says that it does not know us any more. It shows that it has seen a packet of ours by its
     /// number or its tag; somebody who cannot read our packets can guess neither that nor the connection id.
     fn on_reset(&mut self, now: Instant, reset: Reset) {
+        let number = self.path_to(reset.unknown);
+        if self.with_path(number, |connection| connection.on_reset_of_path(now, reset)).is_none() {
+            self.counters.datagrams_dropped += 1;
+        }
+    }
+
+    fn on_reset_of_path(&mut self, now: Instant, reset: Reset) {
         let sent = match reset.echo {
             Echo::Tag(echo) => self.protection.sent_with_echo(echo),
             Echo::Number(_) if self.protection.is_sealed() => None,
             Echo::Number(number) => self.path.recovery.sent_lately(number),
         };
-        match (&self.state, sent.filter(|_| reset.unknown == self.remote_cid)) {
+        match (&self.state, sent.filter(|_| reset.unknown == self.path.remote_cid)) {
             (State::Open { .. } | State::Flushing { .. }, Some(number)) => {
                 self.suspect(now, Evidence::Reset, number);
             }
@@ -168,10 +200,12 @@ impl Connection {
             State::Accepting => return self.keep_early(arrived, datagram),
             _ => {}
         }
+        let patience =
+            if self.protection.is_sealed() { self.key_patience() } else { Duration::ZERO };
         let (path, protection) = (&self.path, &mut self.protection);
-        let pto = || path.recovery.pto_base();
         let expand = |number| path.acks.expand(number);
-        let opened = protection.open(now, pto, self.local_cid, datagram, expand);
+        let of = (path.number, path.local_cid);
+        let opened = protection.open(now, || patience, of, datagram, expand);
         if protection.is_worn_out() {
             self.end(ConnectionError::KeysUsedUp);
         }
@@ -186,11 +220,14 @@ impl Connection {
         let frames = Reader::new(frames);
         self.counters.packets_received += 1;
         self.counters.bytes_received += arrived.bytes;
+        self.path.bytes_received += arrived.bytes;
         self.life.heard_at = now;
         self.path.recovery.on_heard(now);
         self.clear_suspicion(now);
         self.confirm();
-        self.note_path(now, arrived, number);
+        if !self.note_opening(now, arrived) {
+            self.note_path(now, arrived, number);
+        }
         self.incoming.on_packet(bytes);
         let next_in_order = |lane| self.incoming.next_in_order(lane);
         let takes_symbols = textbook::takes_symbols(&self.config, frames, next_in_order);
@@ -247,8 +284,20 @@ impl Connection {
         match frame {
             Frame::Padding | Frame::Ping => {}
             Frame::Ack(ack) => {
-                seen.acked = Some(self.path.recovery.on_ack(now, &ack)?);
+                let outcome = self.path.recovery.on_ack(now, &ack, true)?;
+                self.note_answer(now, &outcome);
+                seen.acked = Some(outcome);
                 self.path.mtu.on_ack(now, &ack);
+            }
+            Frame::PathAck { .. } | Frame::PathState { .. } if !self.has_agreed_on_paths() => {
+                return Err(Violation::Frame(DecodeError::Invalid("frame.kind")));
+            }
+            Frame::PathAck { path, .. } if path == self.path.number => {
+                return Err(Violation::Frame(DecodeError::Invalid("path_ack.path")));
+            }
+            Frame::PathAck { path, ack } => self.on_path_ack(now, path, &ack)?,
+            Frame::PathState { path, sequence, wish } => {
+                self.on_path_state(now, path, sequence, wish);
             }
             Frame::Close { reason } => self.on_close(now, reason),
             Frame::MaxData { bytes } => self.outgoing.credit.raise(bytes),
@@ -274,6 +323,18 @@ impl Connection {
             }
         }
         Ok(())
+    }
+
+    /// What arrived of the packets that took another path.
+    fn on_path_ack(&mut self, now: Instant, path: PathNumber, ack: &Ack) -> Result<(), Violation> {
+        let told = self.with_path(path, |connection| {
+            let outcome = connection.path.recovery.on_ack(now, ack, false)?;
+            connection.note_answer(now, &outcome);
+            connection.path.mtu.on_ack(now, ack);
+            connection.settle(now, outcome);
+            Ok(())
+        });
+        told.unwrap_or(Err(Violation::AckOfUnsent))
     }
 
     fn on_symbol(

@@ -69,7 +69,7 @@ impl Connection {
             return;
         }
         let redundancy = self.redundancy();
-        if !redundancy.may_bundle() || !self.outgoing.find_waiting().is_empty() {
+        if !redundancy.may_bundle() || !self.waiting().is_empty() {
             return;
         }
         // Small packets stay small: what drops long ones must not take the new message.

@@ -19,7 +19,7 @@ impl Connection {
                 }
                 Content::Close => self.drain(),
                 Content::Forget(lane) => self.outgoing.lanes[lane].on_forget_settled(),
-                Content::MaxData | Content::MaxLaneData(_) => {}
+                Content::MaxData | Content::MaxLaneData(_) | Content::PathState(_) => {}
             }
         }
         let mut damaged = LaneSet::default();
@@ -33,6 +33,7 @@ impl Connection {
                 Content::MaxLaneData(lane) => self.incoming.on_credit_lost(Some(lane)),
                 // Not repaired, but the next one need not wait for its ACK.
                 Content::Forget(lane) => self.outgoing.lanes[lane].on_forget_settled(),
+                Content::PathState(number) => self.on_wish_lost(number),
                 Content::Close => {}
             }
         }

@@ -88,7 +88,7 @@ impl Connection {
     pub fn handle_newcomer(&mut self, now: Instant, address: SocketAddr) {
         let now = self.advance(now);
         let is_open = matches!(self.state, State::Open { .. } | State::Flushing { .. });
-        if is_open && self.path.remote == address {
+        if is_open && self.all_paths().any(|path| path.remote == address) {
             self.suspect(now, Evidence::Newcomer, self.newest_sent());
         }
         self.rearm(now);
@@ -136,10 +136,21 @@ impl Connection {
         let evidence = suspicion.evidence;
         let confirmed = suspicion.refused >= REFUSED_PACKETS && now >= suspicion.since + least;
         let was_silent = evidence != Evidence::PortClosed && now >= self.life.heard_at + least;
+        let since = suspicion.since;
         if confirmed || was_silent && self.has_asked_in_vain() {
-            self.end(evidence.verdict());
+            self.convict(now, since, evidence);
         } else if asks {
             self.ask_suspect(now);
+        }
+    }
+
+    /// The evidence is beyond doubt of the path that is served. A peer that was heard on another one since lives.
+    fn convict(&mut self, now: Instant, since: Instant, evidence: Evidence) {
+        if self.others.iter().any(|path| path.recovery.heard_at() >= since) {
+            self.path.suspicion = None;
+            self.fall_silent(now);
+        } else {
+            self.end(evidence.verdict());
         }
     }
 
@@ -153,14 +164,14 @@ impl Connection {
     fn ask_suspect(&mut self, now: Instant) {
         let Some(suspicion) = &mut self.path.suspicion else { return };
         suspicion.asked += 1;
-        self.life.ping_due = true;
+        self.path.ping_due = true;
         let Some(suspicion) = &self.path.suspicion else { return };
         let doublings = suspicion.asked.saturating_sub(suspicion.questions).min(16);
         let interval = self.question_interval(suspicion.evidence).saturating_mul(1 << doublings);
         let next = now + interval.min(MAX_INTERVAL.max(self.path.recovery.pto_base()));
         // The verdict waits for no question.
         let verdict = Some(suspicion.since + self.least_silence(suspicion)).filter(|at| *at > now);
-        self.timers.set(TimerKind::Suspicion, Some(verdict.map_or(next, |at| at.min(next))));
+        self.path.timers.set(TimerKind::Suspicion, Some(verdict.map_or(next, |at| at.min(next))));
     }
 
     /// Another question without an answer.
@@ -209,7 +220,7 @@ impl Connection {
         if let Some(suspicion) = self.path.suspicion.as_mut().filter(|one| !one.cleared) {
             suspicion.cleared = true;
             suspicion.since = now;
-            self.timers.set(TimerKind::Suspicion, None);
+            self.path.timers.set(TimerKind::Suspicion, None);
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Connection, State};
+use super::{path::standing::Standing, Connection, State};
 use crate::{
     error::ConnectionError, event::Event, recovery::sleep, redundancy::repair::ASKING_PROBES,
     sent::Content, timer::TimerKind,
@@ -35,6 +35,7 @@ impl Connection {
             TimerKind::Path => self.on_path_timer(now),
             TimerKind::PathMtu => self.on_mtu_timer(now),
             TimerKind::Close => self.on_close_timer(now),
+            TimerKind::Silence => self.on_silence_timer(now),
             TimerKind::Watch => {}
         }
     }
@@ -43,7 +44,9 @@ impl Connection {
     fn on_pto_timer(&mut self, now: Instant) {
         let reverse = self.path.acks.loss.upper();
         let chance = self.redundancy().chance();
-        let outcome = if self.path.recovery.probe_is_due(now, reverse) {
+        let outcome = if self.rests() {
+            return self.path.recovery.ask(now);
+        } else if self.path.recovery.probe_is_due(now, reverse) {
             self.counters.ptos += 1;
             let asks = self.path.recovery.time_outs() < ASKING_PROBES
                 && chance.is_some_and(|chance| self.outgoing.has_enough_in_flight(chance));
@@ -82,8 +85,8 @@ impl Connection {
         if was_asleep && !was_spared {
             // Who was not driven has not asked, and what the peer has sent may still wait in the socket.
             self.life.spared_at = Some(now);
-            self.life.pinged_at = now;
-            self.life.ping_due = true;
+            self.path.pinged_at = now;
+            self.path.ping_due = true;
         } else {
             self.end(ConnectionError::TimedOut);
         }
@@ -110,12 +113,11 @@ impl Connection {
         if !matches!(self.state, State::Open { .. } | State::Flushing { .. }) {
             return;
         }
-        let reverse = self.path.acks.loss.upper();
-        self.timers.set(TimerKind::Loss, self.path.recovery.loss_deadline());
-        self.timers.set(TimerKind::Pto, self.path.recovery.pto_deadline(reverse));
-        self.timers.set(TimerKind::Ack, self.path.acks.deadline());
-        self.timers.set(TimerKind::PathMtu, self.path.mtu.deadline());
-        let watched = self.path.recovery.watches_for_sleep(now).then(|| now + sleep::MIN_SLEEP);
+        self.with_each_path(|connection| connection.rearm_path(now));
+        let mut paths = self.all_paths();
+        let watched = paths.any(|path| path.recovery.watches_for_sleep(now));
+        drop(paths);
+        let watched = watched.then(|| now + sleep::MIN_SLEEP);
         let watched = watched.or_else(|| self.incoming.watch_deadline(now));
         if watched.is_none() || !self.timers.is_set(TimerKind::Watch) {
             self.timers.set(TimerKind::Watch, watched);
@@ -123,7 +125,20 @@ impl Connection {
         self.timers.set(TimerKind::Expiry, self.outgoing.expiry());
         self.timers.set(TimerKind::Hold, self.incoming.hold_deadline());
         self.timers.set(TimerKind::Idle, Some(self.idle_deadline()));
+    }
+
+    /// The same for the path that is served.
+    fn rearm_path(&mut self, now: Instant) {
+        if matches!(self.path.standing, Standing::Opening(_)) {
+            return;
+        }
+        let reverse = self.path.acks.loss.upper();
+        self.path.timers.set(TimerKind::Loss, self.path.recovery.loss_deadline());
+        self.path.timers.set(TimerKind::Pto, self.path.recovery.pto_deadline(reverse));
+        self.path.timers.set(TimerKind::Ack, self.path.acks.deadline());
+        self.path.timers.set(TimerKind::PathMtu, self.path.mtu.deadline());
+        self.rearm_silence(now);
         let keep_alive = self.keep_alive_deadline().map(|at| at.max(now));
-        self.timers.set(TimerKind::KeepAlive, keep_alive);
+        self.path.timers.set(TimerKind::KeepAlive, keep_alive);
     }
 }

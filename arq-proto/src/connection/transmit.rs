@@ -6,11 +6,14 @@
 //! take what room is left, or a packet of their own when they are due.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     time::{Duration, Instant},
 };
 
-use super::{draft::Draft, has_deadline, validation::Candidate, Connection, State};
+use super::{
+    draft::Draft, has_deadline, path::standing::Standing, validation::Candidate, Connection,
+    SocketSet, State,
+};
 use crate::{
     batches::{Burst, Plan},
     config::Config,
@@ -21,7 +24,7 @@ use crate::{
     sent::{Content, Contents, Fate, SentPacket, Stride},
     symbol::{Symbol, SymbolRef},
     timer::TimerKind,
-    units::{LaneId, LaneSet, MessageSeq, PacketNumber},
+    units::{LaneId, LaneSet, MessageSeq, PacketNumber, SocketId},
     wire::{
         frame::{ChunkFrame, Frame},
         packet::DataHeader,
@@ -36,6 +39,10 @@ use crate::{
 pub struct Transmit {
     /// Where to.
     pub destination: SocketAddr,
+    /// The local address to send from, where it matters: the one that the peer sends to.
+    pub source: Option<IpAddr>,
+    /// The socket to send through.
+    pub socket: SocketId,
     /// Bytes appended to the buffer.
     pub size: usize,
     /// Bytes of each datagram but the last, which may be shorter.
@@ -45,12 +52,6 @@ pub struct Transmit {
     pub from_other_port: bool,
     /// There may be more to send right now. If not, [`Connection::poll_transmit`] has nothing until something else happens.
     pub more: bool,
-}
-
-impl Transmit {
-    pub(super) fn new(destination: SocketAddr, size: usize, segment_size: usize) -> Self {
-        Self { destination, size, segment_size, from_other_port: false, more: true }
-    }
 }
 
 /// Bytes of a packet with one chunk beside the chunk's data, at most, however packets are protected.
@@ -113,6 +114,17 @@ impl Connection {
         out: &mut Vec<u8>,
         max_segments: usize,
     ) -> Option<Transmit> {
+        self.poll_transmit_unless(now, out, max_segments, SocketSet::default())
+    }
+
+    /// As [`Self::poll_transmit`], but nothing for sockets that are `blocked`: one that is full must not stop the others.
+    pub fn poll_transmit_unless(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+        max_segments: usize,
+        blocked: SocketSet,
+    ) -> Option<Transmit> {
         let now = self.advance(now);
         // A host that slept sends before it looks at its timers.
         if self.outgoing.expiry().is_some_and(|at| at <= now) {
@@ -123,15 +135,11 @@ impl Connection {
             State::Accepting => self.transmit_handshake(out),
             State::Open { .. } | State::Flushing { .. } => self
                 .transmit_handshake(out)
-                .or_else(|| self.transmit_path(now, out))
-                .or_else(|| self.transmit_mtu_probe(now, out))
-                .or_else(|| self.transmit_to_candidate(now, out))
-                .or_else(|| self.transmit_data(now, out, max_segments))
-                .or_else(|| self.transmit_small_packet(now, out))
-                .or_else(|| self.transmit_from_other_port(now, out)),
-            State::Closing(_) => {
-                self.transmit_close(now, out).or_else(|| self.transmit_handshake(out))
-            }
+                .or_else(|| self.transmit_on_paths(now, out, max_segments, blocked)),
+            State::Closing(_) => self
+                .with_path(self.path_in_use(), |connection| connection.transmit_close(now, out))
+                .flatten()
+                .or_else(|| self.transmit_handshake(out)),
             State::Drained => None,
         };
         if let Some(transmit) = &transmit {
@@ -139,7 +147,6 @@ impl Connection {
             self.counters.packets_sent += datagrams;
             self.counters.batches_sent += u64::from(datagrams > 1);
             self.counters.bytes_sent += transmit.size as u64;
-            self.path.count_allowance(transmit);
         }
         if let Some(transmit) = &mut transmit {
             transmit.more = self.may_have_more(now);
@@ -148,10 +155,35 @@ impl Connection {
         transmit
     }
 
+    /// What the path that is served has to send.
+    pub(super) fn transmit_on_path(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+        max_segments: usize,
+    ) -> Option<Transmit> {
+        let transmit = match self.path.standing {
+            Standing::Opening(_) => self.transmit_opening(now, out),
+            Standing::Open => self
+                .transmit_path(now, out)
+                .or_else(|| self.transmit_mtu_probe(now, out))
+                .or_else(|| self.transmit_to_candidate(now, out))
+                .or_else(|| self.transmit_data(now, out, max_segments))
+                .or_else(|| self.transmit_small_packet(now, out))
+                .or_else(|| self.transmit_from_other_port(now, out)),
+        };
+        if let Some(transmit) = &transmit {
+            self.path.bytes_sent += transmit.size as u64;
+            self.path.count_allowance(transmit);
+        }
+        transmit
+    }
+
     /// Whether to ask again at once. `false` is sure, `true` may turn out to be nothing. Where more is on its way the
     /// window and the pacer usually say no.
     fn may_have_more(&mut self, now: Instant) -> bool {
-        if !matches!(self.state, State::Open { .. } | State::Flushing { .. }) {
+        let is_open = matches!(self.state, State::Open { .. } | State::Flushing { .. });
+        if !is_open || !self.others.is_empty() {
             return true;
         }
         let path = &self.path;
@@ -181,8 +213,19 @@ impl Connection {
 
     pub(super) fn single(&self, start: usize, end: usize) -> Transmit {
         let size = end - start;
-        let destination = self.path.destination_of(size);
-        Transmit::new(destination, size, size)
+        self.transmit_to(self.path.destination_of(size), size, size)
+    }
+
+    /// Datagrams for the path that is served.
+    pub(super) fn transmit_to(
+        &self,
+        destination: SocketAddr,
+        size: usize,
+        segment_size: usize,
+    ) -> Transmit {
+        let (source, socket) = (self.path.local_ip, self.path.socket);
+        let (from_other_port, more) = (false, true);
+        Transmit { destination, source, socket, size, segment_size, from_other_port, more }
     }
 
     /// One packet to where the peer seems to be now, as long as may be sent there. A longer one may be too long
@@ -194,7 +237,7 @@ impl Connection {
         let size = self.write_packet(now, out, length, true, Burst::Single)?;
         self.announce_writable(now);
         self.finish_if_flushed(now);
-        Some(Transmit::new(destination, size, size))
+        Some(self.transmit_to(destination, size, size))
     }
 
     fn transmit_data(
@@ -235,7 +278,7 @@ impl Connection {
         self.announce_writable(now);
         self.finish_if_flushed(now);
         let size = out.len() - start;
-        Some(Transmit::new(self.path.remote, size, segment_size))
+        Some(self.transmit_to(self.path.remote, size, segment_size))
     }
 
     /// How long the next packet may be, and how many as long follow it, of `most` at once.
@@ -273,7 +316,9 @@ impl Connection {
         }
         let has_symbols = draft.in_flight;
         self.offer_control(now, out, &mut draft);
+        let answers = self.path.acks.is_due();
         let acked = draft.room(out) > 0 && self.offer_ack(now, out, &draft);
+        self.offer_path_acks(now, out, &draft, answers);
         if has_symbols {
             self.offer_bundle(now, out, &mut draft);
         }
@@ -303,8 +348,8 @@ impl Connection {
 
     /// Whether window and pacer let chunks leave now. Sets the pacing timer.
     fn may_send_chunks(&mut self, now: Instant) -> bool {
-        self.timers.set(TimerKind::Pacing, None);
-        if self.outgoing.find_waiting().is_empty() {
+        self.path.timers.set(TimerKind::Pacing, None);
+        if self.waiting().is_empty() {
             self.path.recovery.rest();
             return false;
         }
@@ -317,8 +362,13 @@ impl Connection {
             return false;
         }
         let delay = self.path.recovery.pacing_delay(now);
-        self.timers.set(TimerKind::Pacing, delay);
+        self.path.timers.set(TimerKind::Pacing, delay);
         delay.is_none()
+    }
+
+    /// Lanes that have a chunk which may leave on the path that is served.
+    pub(super) fn waiting(&mut self) -> LaneSet {
+        self.outgoing.find_waiting() & self.path.offer.lanes
     }
 
     pub(super) fn start_packet(
@@ -333,11 +383,14 @@ impl Connection {
             self.end(ConnectionError::PacketNumbersUsedUp);
             return None;
         }
-        let largest_acked = self.path.recovery.largest_acked();
-        self.protection.update_if_due(now, largest_acked, || self.path.recovery.pto_base());
+        if self.protection.is_sealed() {
+            let (largest_acked, patience) =
+                (self.path.recovery.largest_acked(), self.key_patience());
+            self.protection.update_if_due(now, self.path.number, largest_acked, || patience);
+        }
         let start = out.len();
         let span = self.path.recovery.least_unacked_offset();
-        self.protection.write_header(self.remote_cid, number, span, self.cookie(), out);
+        self.protection.write_header(self.path.remote_cid, number, span, self.cookie(), out);
         let end = start + limit.saturating_sub(self.tag_bytes());
         Some(Draft {
             start,
@@ -360,7 +413,7 @@ impl Connection {
         let redundancy = self.redundancy();
         let spreads = redundancy.spreads_symbols();
         loop {
-            let waiting = self.outgoing.find_waiting() - done;
+            let waiting = self.waiting() - done;
             let Some(id) = self.outgoing.scheduler.pick(waiting) else { return };
             let (credit, start) = (self.outgoing.credit.available(), from[id.index()]);
             let limits = self.chunk_limits_of_next(&redundancy, id, start, credit);
@@ -394,7 +447,7 @@ impl Connection {
             let parity = self.parity(&redundancy, id, next);
             let (sent, cost) = self.outgoing.lanes[id].on_sent(next, parity);
             self.outgoing.credit.spend(cost);
-            self.outgoing.first_round_open |= sent.is_of_first_round();
+            self.path.first_round_open |= sent.is_of_first_round();
             match sent {
                 Sent::New(bytes) => {
                     self.outgoing.has_long_messages |= matches!(symbol, Symbol::Source(1..));
@@ -423,7 +476,9 @@ impl Connection {
     }
 
     fn has_control(&self) -> bool {
-        self.life.ping_due || self.has_credit_to_grant() || self.outgoing.has_urgent_forget()
+        let concerns_all = self.path.offer.control
+            && (self.has_credit_to_grant() || self.outgoing.has_urgent_forget() || self.has_wish());
+        self.path.ping_due || concerns_all
     }
 
     /// Whether reading has made room that the peer should hear of: then something is to be transmitted.
@@ -434,6 +489,24 @@ impl Connection {
 
     /// Credit, forgotten messages and pings.
     fn offer_control(&mut self, now: Instant, out: &mut Vec<u8>, draft: &mut Draft) {
+        if self.path.offer.control {
+            self.offer_credit(now, out, draft);
+        }
+        if self.path.ping_due && draft.room(out) > 0 {
+            self.path.ping_due = false;
+            if !draft.in_flight {
+                draft.put(out, &Frame::Ping, None);
+            }
+        }
+    }
+
+    /// What concerns all paths.
+    fn offer_credit(&mut self, now: Instant, out: &mut Vec<u8>, draft: &mut Draft) {
+        while self.has_wish() && draft.room(out) >= Frame::MAX_PATH_STATE_BYTES {
+            if let Some((frame, content)) = self.take_wish() {
+                draft.put(out, &frame, Some(content));
+            }
+        }
         let has_room = |draft: &Draft, out: &[u8]| draft.room(out) >= Frame::MAX_CONTROL_BYTES;
         if has_room(draft, out) {
             if let Some((frame, content)) = self.incoming.take_credit() {
@@ -455,17 +528,20 @@ impl Connection {
                 }
             }
         }
-        if self.life.ping_due && draft.room(out) > 0 {
-            self.life.ping_due = false;
-            if !draft.in_flight {
-                draft.put(out, &Frame::Ping, None);
-            }
-        }
     }
 
     /// An acknowledgement is added whenever there is news.
-    fn offer_ack(&mut self, now: Instant, out: &mut Vec<u8>, draft: &Draft) -> bool {
+    pub(super) fn offer_ack(&mut self, now: Instant, out: &mut Vec<u8>, draft: &Draft) -> bool {
         self.path.acks.has_news() && self.path.acks.write(now, draft.room(out), out)
+    }
+
+    /// What arrived on other paths is told here, too: their way back may be dead. `answers`: somebody waits for that.
+    fn offer_path_acks(&mut self, now: Instant, out: &mut Vec<u8>, draft: &Draft, answers: bool) {
+        for path in self.others.iter_mut() {
+            if path.acks.has_news_elsewhere(now, answers) {
+                path.acks.write_elsewhere(path.number, now, draft.room(out), out);
+            }
+        }
     }
 
     /// Seals a packet and takes it for sent; returns its size.
@@ -477,7 +553,7 @@ impl Connection {
     ) -> Option<usize> {
         let bytes = out.len() + self.tag_bytes() - draft.start;
         let is_probe = self.path.recovery.is_probe_due();
-        let app_limited = self.outgoing.find_waiting().is_empty();
+        let app_limited = self.waiting().is_empty();
         let number = self.path.recovery.next_number();
         let Draft { start, frames, in_flight, burst, side, contents, .. } = draft;
         self.path.recovery.on_sent(SentPacket {
@@ -501,11 +577,11 @@ impl Connection {
             self.protection.set_ack_now(&mut out[start..]);
             // What waits for the window leaves as soon as something is heard. Flights of repairs alone have no
             // timer: each would start the next, and put the probe off for ever.
-            if app_limited && std::mem::take(&mut self.outgoing.first_round_open) {
+            if app_limited && std::mem::take(&mut self.path.first_round_open) {
                 self.path.recovery.on_tail(now, number);
             }
         }
-        if let Err(error) = self.protection.seal(number, out, start) {
+        if let Err(error) = self.protection.seal(self.path.number, number, out, start) {
             out.truncate(start);
             self.end(match error {
                 SealError::NumberUsed => ConnectionError::PacketNumbersUsedUp,

@@ -15,6 +15,7 @@ use std::{
 use super::{suspicion::Evidence, Connection, State};
 use crate::{
     error::{ConnectionError, Unreachable},
+    units::SocketId,
     wire::packet::{peek_connection_id, peek_number, PacketKind},
 };
 
@@ -83,14 +84,21 @@ impl Connection {
     pub fn handle_unreachable(&mut self, now: Instant, report: &UnreachableReport<'_>) {
         let now = self.advance(now);
         self.counters.unreachable_reports += 1;
-        if !is_same(report.destination, self.path.remote) {
-            return;
-        }
+        let quoted = peek_connection_id(report.quote).map(|id| self.path_to(id));
+        self.with_path(quoted.unwrap_or_default(), |connection| {
+            if is_same(report.destination, connection.path.remote) {
+                connection.weigh_report(now, report);
+            }
+        });
+        self.rearm(now);
+    }
+
+    fn weigh_report(&mut self, now: Instant, report: &UnreachableReport<'_>) {
         match &mut self.state {
             State::Hello(hello) => {
                 let kind = report.quote.first().and_then(|first| PacketKind::of(*first).ok());
                 let believed = match peek_connection_id(report.quote) {
-                    Some(id) => kind == Some(PacketKind::Hello) && id == self.local_cid,
+                    Some(id) => kind == Some(PacketKind::Hello) && id == self.path.local_cid,
                     // Some systems quote no more than the UDP header.
                     None => hello.weak_evidence.note(hello.sent.len()),
                 };
@@ -101,14 +109,20 @@ impl Connection {
             State::Open { .. } | State::Flushing { .. } => self.weigh(now, report),
             State::Accepting | State::Closing(_) | State::Drained => {}
         }
-        self.rearm(now);
     }
 
     /// The system refused to send, for another reason than the length of a datagram. An open connection repairs what
-    /// is lost; who cannot say HELLO need not wait for an answer.
-    pub fn handle_send_refused(&mut self, now: Instant, refusal: Refusal) {
-        self.advance(now);
-        let State::Hello(hello) = &mut self.state else { return };
+    /// is lost, on another path if there is one; who cannot say HELLO need not wait for an answer.
+    pub fn handle_send_refused(&mut self, now: Instant, socket: SocketId, refusal: Refusal) {
+        let now = self.advance(now);
+        let State::Hello(hello) = &mut self.state else {
+            if refusal == Refusal::NoWay && !self.others.is_empty() {
+                let number = self.path_through(socket);
+                self.with_path(number, |connection| connection.fall_silent(now));
+                self.rearm(now);
+            }
+            return;
+        };
         let believed = match refusal {
             Refusal::NoWay => true,
             Refusal::Dropped => hello.weak_evidence.note(hello.sent.len()),
@@ -120,7 +134,7 @@ impl Connection {
 
     /// A report about an association: is it of a packet that was sent, and does it say that nobody has the port open?
     fn weigh(&mut self, now: Instant, report: &UnreachableReport<'_>) {
-        let quoted = peek_number(report.quote).filter(|(id, _)| *id == self.remote_cid);
+        let quoted = peek_number(report.quote).filter(|(id, _)| *id == self.path.remote_cid);
         let sent = |number| match self.protection.is_sealed() {
             true => self.protection.sent_with_masked(number),
             false => self.path.recovery.sent_lately(number),

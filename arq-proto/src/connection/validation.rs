@@ -14,7 +14,10 @@ use rand_core::RngCore;
 
 use super::{receive::Arrived, transmit::Transmit, Connection};
 use crate::{
-    chunk_size::ChunkTuner, path_loss::PathLoss, timer::TimerKind, units::PacketNumber,
+    chunk_size::ChunkTuner,
+    path_loss::PathLoss,
+    timer::TimerKind,
+    units::{PacketNumber, SocketId},
     wire::BASE_MTU,
 };
 
@@ -34,6 +37,9 @@ const RETURN_DOUBTED_FOR: Duration = Duration::from_secs(1);
 pub(super) const RESTLESS_FOR: Duration = Duration::from_secs(5);
 /// Silence of the peer after which it is told where such a NAT has put us, at most, unless a round trip is longer.
 const RESTLESS_KEEP_ALIVE: Duration = Duration::from_millis(250);
+
+/// Silence on a path that is only for when no other answers, after which it is asked.
+const BACKUP_KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// An address from which authentic packets come, while it is asked to answer.
 #[derive(Debug)]
@@ -109,14 +115,15 @@ impl Connection {
     }
 
     /// The system refused to send from [`local_ip`](Self::local_ip): this host does not have that address any more.
-    pub fn handle_local_ip_gone(&mut self) {
-        self.path.local_ip = None;
+    pub fn handle_local_ip_gone(&mut self, socket: SocketId) {
+        let number = self.path_through(socket);
+        self.with_path(number, |connection| connection.path.local_ip = None);
     }
 
     /// Where an authentic packet came from and went to. Only one that is newer than all before can mean that
     /// the peer has moved: an old one was merely delayed.
     pub(super) fn note_path(&mut self, now: Instant, arrived: Arrived, number: PacketNumber) {
-        let Arrived { from, to, bytes } = arrived;
+        let Arrived { from, to, bytes, .. } = arrived;
         let newest = number >= self.path.acks.expected();
         self.path.local_ip = to.filter(|_| newest).or(self.path.local_ip);
         if from == self.path.remote {
@@ -141,7 +148,7 @@ impl Connection {
         let opens = self.path.doubts.no_data_until.is_none_or(|until| until <= now);
         let known = self.path.probe.as_ref().is_some_and(|probe| probe.address == arrived.from);
         if !known {
-            self.timers.set(TimerKind::Path, None);
+            self.path.timers.set(TimerKind::Path, None);
             self.path.probe = Some(PathProbe {
                 address: arrived.from,
                 token: self.rng.next_u64(),
@@ -161,7 +168,7 @@ impl Connection {
         let Some(probe) = &mut self.path.probe else { return };
         probe.has_newest = true;
         // Asked in vain, and still sending from there: the answer may have been lost, or be under way.
-        let asks = !probe.answered && !self.timers.is_set(TimerKind::Path);
+        let asks = !probe.answered && !self.path.timers.is_set(TimerKind::Path);
         if asks {
             probe.repeats = 0;
         }
@@ -178,7 +185,7 @@ impl Connection {
     fn leave_path(&mut self, now: Instant) {
         self.path.recovery.leave_path();
         // Its acknowledgement tells what was lost on the way to where the peer no longer is.
-        self.life.ping_due |= self.path.recovery.in_flight_bytes() > 0;
+        self.path.ping_due |= self.path.recovery.in_flight_bytes() > 0;
         let outcome = self.path.recovery.give_up_overdue(now);
         self.settle(now, outcome);
     }
@@ -220,11 +227,14 @@ impl Connection {
     fn ask_path(&mut self, now: Instant) {
         let Some(probe) = &mut self.path.probe else { return };
         (probe.due, probe.due_in_use) = (true, true);
-        self.timers.set(TimerKind::Path, Some(now + probe.interval));
+        self.path.timers.set(TimerKind::Path, Some(now + probe.interval));
         probe.interval = (probe.interval * 2).min(MAX_INTERVAL).max(probe.interval);
     }
 
     pub(super) fn on_path_response(&mut self, now: Instant, from: SocketAddr, token: u64) {
+        if self.on_opening_response(now, token) {
+            return;
+        }
         let Some(probe) = &self.path.probe else { return };
         // Whoever has sent from elsewhere since is there no longer.
         if probe.address == from && probe.token == token && probe.has_newest {
@@ -242,7 +252,7 @@ impl Connection {
         let Some(probe) = probe.filter(|_| !self.path.doubts.is_doubted(now)) else { return };
         let due = probe.raised_at + self.path.recovery.repair_delay();
         if now < due {
-            return self.timers.set(TimerKind::Path, Some(due));
+            return self.path.timers.set(TimerKind::Path, Some(due));
         }
         let until = now + COPIES_DOUBTED_FOR;
         let left = Left { address: self.path.remote, raised_by: probe.raised_by, until };
@@ -257,7 +267,7 @@ impl Connection {
         tracing::debug!(old = %self.path.remote, new = %address, "the peer has moved");
         self.path.remote = address;
         self.path.probe = None;
-        self.timers.set(TimerKind::Path, None);
+        self.path.timers.set(TimerKind::Path, None);
         self.path.acks.loss = PathLoss::default();
         self.path.chunk_tuner = ChunkTuner::default();
         self.path.batches.on_path_change();
@@ -268,6 +278,9 @@ impl Connection {
     }
 
     pub(super) fn on_path_timer(&mut self, now: Instant) {
+        if self.on_opening_timer(now) {
+            return;
+        }
         let Some(probe) = &mut self.path.probe else { return };
         if probe.answered {
             return self.follow_peer(now);
@@ -279,9 +292,20 @@ impl Connection {
         }
     }
 
+    /// A path that is only for when no other answers is asked less often.
+    fn keep_alive_of_path(&self) -> Duration {
+        match self.path.is_backup() && !self.others.is_empty() {
+            true => self.keep_alive().max(BACKUP_KEEP_ALIVE.min(self.config.idle_timeout)),
+            false => self.keep_alive(),
+        }
+    }
+
     /// The peer asks whether we receive at the address that it used. Answered there only as far as
     /// the limit for an address that has not answered us allows.
     pub(super) fn on_path_challenge(&mut self, now: Instant, from: SocketAddr, token: u64) {
+        if self.on_opening_challenge(from, token) {
+            return;
+        }
         let mut answered = from == self.path.remote;
         if answered {
             let last = self.path.asked_by_peer.replace((now, token));
@@ -309,27 +333,27 @@ impl Connection {
         // Its loss says nothing about the path in use, and it has a timer of its own.
         draft.in_flight = false;
         let size = self.finish_packet(now, out, draft)?;
-        Some(Transmit::new(destination, size, size))
+        Some(self.transmit_to(destination, size, size))
     }
 
     /// When the peer is asked whether it lives, and so told where we are.
     pub(super) fn keep_alive_deadline(&self) -> Option<Instant> {
-        let asked_at = self.life.heard_at.max(self.life.pinged_at);
+        let asked_at = self.path.recovery.heard_at().max(self.path.pinged_at);
         let (wait, asks) = match self.path.is_restless(self.life.heard_at) {
             // Probes back off.
             true => {
                 (self.path.restless_wait.min(self.keep_alive()), self.path.recovery.only_asks())
             }
-            false => (self.keep_alive(), false),
+            false => (self.keep_alive_of_path(), false),
         };
         // Probes of what is in flight ask as well.
         let quiet = self.path.recovery.in_flight_bytes() == 0 || asks;
-        (quiet && !self.life.ping_due).then(|| asked_at + wait)
+        (quiet && !self.path.ping_due).then(|| asked_at + wait)
     }
 
     pub(super) fn on_keep_alive_timer(&mut self, now: Instant) {
-        self.life.pinged_at = now;
-        self.life.ping_due = true;
+        self.path.pinged_at = now;
+        self.path.ping_due = true;
         // Not always the same time: it might be that of the NAT.
         let most = RESTLESS_KEEP_ALIVE.max(self.path.recovery.rtt().smoothed() / 2);
         let share = f64::from(self.rng.next_u32()) / f64::from(u32::MAX);

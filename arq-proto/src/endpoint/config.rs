@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::{
     config::Config,
     session::{Protection, Security},
+    units::SocketId,
 };
 
 pub(super) const DEFAULT_MAX_CONNECTIONS: usize = 4_096;
@@ -70,9 +71,17 @@ pub struct Connect {
     pub protection: Protection,
     /// Whom the peer must prove to be where packets are sealed: the name or IP address in its certificate.
     pub server_name: String,
+    /// The socket that the handshake goes through.
+    pub socket: SocketId,
 }
 
 impl Connect {
+    /// Sets [`Self::socket`].
+    #[must_use]
+    pub fn through(self, socket: SocketId) -> Self {
+        Self { socket, ..self }
+    }
+
     /// Seals packets with the keys of a handshake with `server_name`.
     #[must_use]
     pub fn sealed(
@@ -80,7 +89,8 @@ impl Connect {
         security: Arc<dyn Security>,
         server_name: impl Into<String>,
     ) -> Self {
-        Self { config, protection: Protection::Sealed(security), server_name: server_name.into() }
+        let (protection, server_name) = (Protection::Sealed(security), server_name.into());
+        Self { config, protection, server_name, ..Self::default() }
     }
 }
 

@@ -138,6 +138,7 @@ impl Endpoint {
         let (local_cid, client) = (ConnectionId(self.rng.next_u64()), offer.client);
         let handle = self.insert(Known {
             local_cid,
+            path_cids: Vec::new(),
             attempts: 1,
             remote_cids: vec![client],
             remote: from,

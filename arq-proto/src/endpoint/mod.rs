@@ -7,7 +7,7 @@ mod cookie;
 mod hello;
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{btree_map::Entry, BTreeMap, VecDeque},
     hash::Hasher,
     net::SocketAddr,
     time::{Duration, Instant},
@@ -20,7 +20,7 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 use crate::{
     admission::{Answers, Places, Seats},
     config::Config,
-    connection::{is_same, Accepted, Connection, Origin, ATTEMPTS},
+    connection::{is_same, Accepted, Connection, EndpointEvent, Origin, ATTEMPTS},
     error::RefuseReason,
     session::Protection,
     stats::EndpointStats,
@@ -86,6 +86,8 @@ pub enum Routed {
 #[derive(Debug)]
 struct Known {
     local_cid: ConnectionId,
+    /// Those of its other paths.
+    path_cids: Vec<ConnectionId>,
     /// So many ids from that on are its own: each attempt at a handshake has another one.
     attempts: u64,
     /// What the peer calls itself, or those who say to be it, before it has proved that.
@@ -97,9 +99,10 @@ struct Known {
 }
 
 impl Known {
-    fn local_cids(&self) -> impl Iterator<Item = ConnectionId> {
+    fn local_cids(&self) -> impl Iterator<Item = ConnectionId> + '_ {
         let first = self.local_cid.0;
-        (0..self.attempts).map(move |attempt| ConnectionId(first ^ attempt))
+        let attempts = (0..self.attempts).map(move |attempt| ConnectionId(first ^ attempt));
+        attempts.chain(self.path_cids.iter().copied())
     }
 }
 
@@ -188,7 +191,7 @@ impl Endpoint {
         remote: SocketAddr,
         connect: impl Into<Connect>,
     ) -> (ConnectionHandle, Connection) {
-        let Connect { config, protection, server_name } = connect.into();
+        let Connect { config, protection, server_name, socket } = connect.into();
         self.now = self.now.max(now);
         let local_cid = ConnectionId(self.rng.next_u64());
         let attempts = match &protection {
@@ -197,19 +200,37 @@ impl Endpoint {
         };
         let handle = self.insert(Known {
             local_cid,
+            path_cids: Vec::new(),
             attempts,
             remote_cids: Vec::new(),
             remote,
             is_accepted: false,
         });
         let origin = self.origin(config, remote, local_cid);
-        let connection = match protection {
+        let mut connection = match protection {
             Protection::Clear => Connection::connect(now, origin, self.instance),
             Protection::Sealed(security) => {
                 Connection::connect_sealed(now, origin, security, server_name)
             }
         };
+        connection.begin_through(socket);
         (handle, connection)
+    }
+
+    /// Takes what [`Connection::poll_endpoint_event`] gave.
+    pub fn handle_event(&mut self, handle: ConnectionHandle, event: EndpointEvent) {
+        let Some(known) = self.known.get_mut(&handle) else { return };
+        for id in event.local {
+            // One that is taken stays with whom it belongs to: that path will not open.
+            if let Entry::Vacant(place) = self.by_local_cid.entry(id) {
+                place.insert(handle);
+                known.path_cids.push(id);
+            }
+        }
+        for id in event.remote {
+            known.remote_cids.push(id);
+            self.by_remote_cid.entry(id).or_insert(handle);
+        }
     }
 
     /// Forgets a connection that has drained.
@@ -387,6 +408,7 @@ impl Endpoint {
         let Claim { from, server: local_cid, instance, .. } = *claim;
         let handle = self.insert(Known {
             local_cid,
+            path_cids: Vec::new(),
             attempts: 1,
             remote_cids: vec![accepted.remote_cid],
             remote: from,

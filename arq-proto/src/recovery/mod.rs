@@ -69,6 +69,9 @@ pub(crate) struct Recovery {
     /// Packets before this one went over an earlier path: they are repaired like all others, but what becomes of
     /// them says nothing about this path. [`path::OFF_PATH`] while it is not known which one the peer is on.
     path_from: PacketNumber,
+    /// Packets before this one also left on another path, since this one was silent. Those that are lost say nothing about
+    /// what this path loses while it answers, and those that arrive made the copies needless.
+    moved_below: PacketNumber,
     loss_deadline: Option<Instant>,
     /// When the peer was last asked: the newest packet in flight left, or a time-out decided to ask again.
     asked_at: Option<Instant>,
@@ -112,6 +115,7 @@ impl Recovery {
             max_rate,
             largest_acked: None,
             path_from: PacketNumber(0),
+            moved_below: PacketNumber(0),
             loss_deadline: None,
             asked_at: None,
             tails: VecDeque::new(),
@@ -316,17 +320,28 @@ impl Recovery {
         self.ledger.in_flight_packets() > 0 && self.sleeps.are_recent(now)
     }
 
+    /// When something was last received on this path.
+    pub(crate) fn heard_at(&self) -> Instant {
+        self.heard_at
+    }
+
     /// Anything authentic was received: the peer lives. Probing goes on until an acknowledgement
     /// comes: a peer that talks does not prove that it hears.
     pub(crate) fn on_heard(&mut self, now: Instant) {
         self.heard_at = now;
     }
 
-    /// Takes an acknowledgement.
+    /// Takes an acknowledgement. `took_this_path`: only then it tells of the round trip (draft-ietf-quic-multipath,
+    /// "Computing Path RTT").
     ///
     /// # Errors
     /// It acknowledges what was never sent.
-    pub(crate) fn on_ack(&mut self, now: Instant, ack: &Ack) -> Result<Outcome, Violation> {
+    pub(crate) fn on_ack(
+        &mut self,
+        now: Instant,
+        ack: &Ack,
+        took_this_path: bool,
+    ) -> Result<Outcome, Violation> {
         // A receiver names what has arrived, so an honest one names none, however old its acknowledgement is.
         let made_up = ack.ranges.iter().any(|&(start, end)| self.left_out.includes_any(start, end));
         if made_up || ack.largest() >= self.next_number() {
@@ -351,8 +366,12 @@ impl Recovery {
             self.pto_count = 0;
             self.probe_budget = None;
             let of_this_path = number >= self.path_from;
-            let rtt = (of_this_path && number == ack.largest())
-                .then(|| self.take_rtt(now, sent_at, ack.delay_us));
+            let is_sample = of_this_path && took_this_path && number == ack.largest();
+            self.outcome.delay = took_this_path.then(|| now.saturating_duration_since(sent_at));
+            self.outcome.answers = true;
+            self.outcome.acked_bytes = newly.bytes;
+            self.outcome.needless_bytes = newly.needless_bytes;
+            let rtt = is_sample.then(|| self.take_rtt(now, sent_at, ack.delay_us));
             if of_this_path && newly.bytes > 0 {
                 self.controller.on_ack(&AckSample {
                     now,
@@ -393,6 +412,9 @@ impl Recovery {
         } else if number >= self.path_from.0 {
             newly.bytes += bytes;
             newly.packets += 1;
+        }
+        if number < self.moved_below.0 {
+            newly.needless_bytes += bytes;
         }
         newly.largest = Some((PacketNumber(number), sent_at, app_limited));
     }
@@ -456,7 +478,7 @@ impl Recovery {
             if let Some(losses) = &mut self.losses {
                 losses.push(LostPacket::new(number, packet.bytes, cause));
             }
-            if number >= self.path_from.0 {
+            if number >= self.path_from.max(self.moved_below).0 {
                 bytes += u64::from(packet.bytes);
                 packets += 1;
                 newest = newest.max(Some((PacketNumber(number), packet.sent_at)));
@@ -511,10 +533,11 @@ impl Recovery {
     fn prune(&mut self, now: Instant) {
         // An acknowledgement later than this is not waited for.
         let settled_before = now.checked_sub(self.rtt.conservative() * 2);
-        let (loss, path_from) = (&mut self.loss, self.path_from);
+        let (loss, path_from, moved_below) = (&mut self.loss, self.path_from, self.moved_below);
         let settled = &mut self.outcome.settled;
         self.ledger.prune(now, settled_before, |packet| {
-            if packet.number >= path_from {
+            let is_forgiven = packet.lost && packet.number < moved_below;
+            if packet.number >= path_from && !is_forgiven {
                 loss.record(packet.lost);
                 settled.push(packet);
             }
@@ -584,6 +607,8 @@ impl Recovery {
 #[derive(Default)]
 struct NewlyAcked {
     bytes: u64,
+    /// Of packets whose contents also left on another path.
+    needless_bytes: u64,
     packets: u64,
     largest: Option<(PacketNumber, Instant, bool)>,
 }

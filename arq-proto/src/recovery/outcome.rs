@@ -2,6 +2,8 @@
 
 //! What became of packets, as far as it was found out at once.
 
+use std::time::Duration;
+
 use crate::sent::{Content, Settled};
 
 /// What follows from an acknowledgement or a timer, in the order of sending. Its buffers are used again if it is given
@@ -15,6 +17,13 @@ pub(crate) struct Outcome {
     pub(crate) suspect: Vec<Content>,
     /// What is lost was not told by an acknowledgement.
     pub(crate) by_time_out: bool,
+    /// Something was acknowledged for the first time.
+    pub(crate) answers: bool,
+    /// How long the largest packet of it waited for that, if the answer took its path.
+    pub(crate) delay: Option<Duration>,
+    /// Bytes acknowledged, and those of packets whose contents also left on another path.
+    pub(crate) acked_bytes: u64,
+    pub(crate) needless_bytes: u64,
     /// Packets whose fate is final.
     pub(crate) settled: Vec<Settled>,
 }
@@ -25,6 +34,10 @@ impl Outcome {
         self.lost.clear();
         self.suspect.clear();
         self.by_time_out = false;
+        self.answers = false;
+        self.delay = None;
+        self.acked_bytes = 0;
+        self.needless_bytes = 0;
         self.settled.clear();
     }
 }

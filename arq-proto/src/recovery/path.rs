@@ -2,8 +2,10 @@
 
 //! What does another path mean for what was learnt of this one?
 
+use std::time::Instant;
+
 use super::{loss::LossDetector, Recovery};
-use crate::{path_loss::PathLoss, units::PacketNumber};
+use crate::{path_loss::PathLoss, sent::Content, units::PacketNumber};
 
 /// No packet has this number.
 pub(super) const OFF_PATH: PacketNumber = PacketNumber(u64::MAX);
@@ -43,5 +45,36 @@ impl Recovery {
     /// Whether it is known where the peer is.
     pub(crate) fn is_on_path(&self) -> bool {
         self.path_from != OFF_PATH
+    }
+
+    /// When the oldest packet left of which, and of nothing later, was heard.
+    pub(crate) fn unheard_since(&mut self) -> Option<Instant> {
+        let heard = self.largest_acked.map_or(0, |largest| largest.0 + 1);
+        let listen_until = self.listen_until;
+        let (_, packet) = self.ledger.in_flight().find(|(number, _)| *number >= heard)?;
+        Some(packet.sent_at.max(listen_until.unwrap_or(packet.sent_at)))
+    }
+
+    /// What is in flight leaves on another path as well, since this one is silent. That is no loss, and no congestion.
+    pub(crate) fn move_in_flight(&mut self) -> Vec<Content> {
+        self.moved_below = self.next_number();
+        self.tails.clear();
+        let packets = self.ledger.in_flight();
+        packets.flat_map(|(_, packet)| packet.contents.iter().copied()).collect()
+    }
+
+    /// The path answers again.
+    pub(crate) fn on_silence_ended(&mut self) {
+        // What asked meanwhile was lost to the silence, too.
+        self.moved_below = self.next_number();
+        // Rounds under way lack what left elsewhere.
+        self.controller.on_sleep();
+    }
+
+    /// The path is silent, and others carry what it should: it is only asked.
+    pub(crate) fn ask(&mut self, now: Instant) {
+        self.pto_count += 1;
+        self.probe_due = true;
+        self.asked_at = Some(now);
     }
 }

@@ -116,6 +116,11 @@ impl Redundancy {
         }
     }
 
+    /// How sure what leaves on another path is to be, whose losses are its own: what is measured is of this one.
+    pub(crate) fn target_elsewhere(&self) -> Target {
+        Target::new(Probability::ZERO)
+    }
+
     /// The same for suspect messages, whose acknowledgement is lost.
     pub(crate) fn target_of_suspects(&self) -> Target {
         self.target(false).after_lost_ack(self.ack_loss)
@@ -165,6 +170,20 @@ pub(crate) fn after_lost_ack(out: &Out, target: Target, most: usize) -> usize {
     let target = if out.is_heard_of { target.in_part() } else { target };
     let wanted = target.symbols_for(out.missing);
     wanted.saturating_sub(out.expected).min(most).min(out.unused)
+}
+
+/// So many symbols in flight are `silent`, and their path is: others leave on another one in their place.
+pub(crate) fn instead_of(out: &Out, silent: usize, target: Target) -> Addition {
+    let elsewhere = out.expected.saturating_sub(silent);
+    let wanted = target.symbols_for(out.missing);
+    if out.missing == 0 || elsewhere >= out.missing {
+        return Addition::Nothing;
+    }
+    let symbols = wanted - elsewhere;
+    if out.missing <= MAX_COPIED || !out.shape.is_codable() || symbols > out.unused {
+        return Addition::Unacked(if out.missing == 1 { target.symbols_for(1) } else { 1 });
+    }
+    Addition::Coded { symbols, and_lost: false }
 }
 
 /// What it means that no ACK came about the end of the first round. `chance`: losses are independent.

@@ -393,6 +393,20 @@ impl SendLane {
         symbols
     }
 
+    /// So many symbols of a message are on a path that is silent: sends others in their place, as surely as `target` says.
+    /// They may still arrive. Tells whether there is anything to send.
+    pub(crate) fn move_message(&mut self, seq: MessageSeq, silent: usize, target: Target) -> bool {
+        let target = target.in_bulk(self.is_blocked());
+        let repairs = self.repairs();
+        let Some(message) = self.message_mut(seq).filter(|_| repairs) else { return false };
+        message.on_silence(silent, target);
+        let moves = !message.is_sent();
+        if moves {
+            self.cursor = self.cursor.min(seq);
+        }
+        moves
+    }
+
     /// Whether so much of every message under way is in flight that it cannot all be lost by `chance`; `None` if there
     /// is no such message, or nothing is repaired.
     pub(crate) fn has_enough_in_flight(&self, chance: Target) -> Option<bool> {
@@ -476,6 +490,16 @@ impl SendLane {
 
     pub(crate) fn unsent_bytes(&self) -> usize {
         self.unsent_bytes
+    }
+
+    /// Bytes that wait to leave, for the first time or as the repair that is next.
+    pub(crate) fn to_send_bytes(&self) -> u64 {
+        let repair = self.message(self.cursor).filter(|_| self.cursor < self.begin);
+        let repair = repair.and_then(|message| {
+            let symbol = message.next_symbol()?;
+            Some(message.frame_len(self.cursor, symbol))
+        });
+        (self.unsent_bytes + repair.unwrap_or(0)) as u64
     }
 
     pub(crate) fn buffered_bytes(&self) -> usize {

@@ -11,7 +11,10 @@
 use smallvec::SmallVec;
 
 use super::cursor::{put_varint, varint_len, DecodeError, Reader};
-use crate::{range_set::RangeSet, units::PacketNumber};
+use crate::{
+    range_set::RangeSet,
+    units::{PacketNumber, PathNumber},
+};
 
 /// An acknowledgement never takes more of a packet than this.
 pub const MAX_ACK_BYTES: usize = 256;
@@ -22,6 +25,9 @@ const MAX_BITMAP_BYTES: u64 = 224;
 
 const RANGES: u8 = 0x02;
 const BITMAP: u8 = 0x03;
+/// The same two of another path than the one they travel on, whose number follows.
+const PATH_RANGES: u8 = 0x0a;
+const PATH_BITMAP: u8 = 0x0b;
 
 /// A decoded acknowledgement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,12 +51,53 @@ impl Ack {
         matches!(kind, RANGES | BITMAP)
     }
 
+    /// Whether `kind` is the first byte of one of packets that took another path.
+    #[must_use]
+    pub const fn is_path_kind(kind: u8) -> bool {
+        matches!(kind, PATH_RANGES | PATH_BITMAP)
+    }
+
+    /// The packets that it names, one by one.
+    pub(super) fn received(&self) -> RangeSet {
+        let mut set = RangeSet::default();
+        for number in self.ranges.iter().flat_map(|&(start, end)| start..=end) {
+            set.insert(number);
+        }
+        set
+    }
+
     /// Appends an acknowledgement of `received` in at most `room` bytes. `false`: it does not fit;
     /// with [`MAX_ACK_BYTES`] of room it always does, if need be without its oldest part.
     pub fn encode(received: &RangeSet, delay_us: u64, room: usize, out: &mut Vec<u8>) -> bool {
+        Self::write(None, received, delay_us, room, out)
+    }
+
+    /// The same of packets that took another path than this acknowledgement.
+    pub fn encode_of_path(
+        path: PathNumber,
+        received: &RangeSet,
+        delay_us: u64,
+        room: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        Self::write(Some(path), received, delay_us, room, out)
+    }
+
+    fn write(
+        path: Option<PathNumber>,
+        received: &RangeSet,
+        delay_us: u64,
+        room: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
         let Some(largest) = received.max() else { return false };
         let room = room.min(MAX_ACK_BYTES);
-        let fixed = 1 + varint_len(largest) + varint_len(delay_us) + 2;
+        let kinds = match path {
+            None => [RANGES, BITMAP],
+            Some(_) => [PATH_RANGES, PATH_BITMAP],
+        };
+        let fixed =
+            1 + usize::from(path.is_some()) + varint_len(largest) + varint_len(delay_us) + 2;
         if fixed + 8 > room {
             return false;
         }
@@ -66,7 +113,8 @@ impl Ack {
         if !complete && room < MAX_ACK_BYTES {
             return false;
         }
-        out.push(if prefer_bitmap { BITMAP } else { RANGES });
+        out.push(kinds[usize::from(prefer_bitmap)]);
+        out.extend(path.map(|path| path.0));
         put_varint(out, largest);
         put_varint(out, delay_us);
         if prefer_bitmap {
@@ -82,8 +130,8 @@ impl Ack {
         let largest = reader.varint("ack.largest")?;
         let delay_us = reader.varint("ack.delay")?;
         let ranges = match kind {
-            RANGES => decode_ranges(largest, reader)?,
-            BITMAP => decode_bitmap(largest, reader)?,
+            RANGES | PATH_RANGES => decode_ranges(largest, reader)?,
+            BITMAP | PATH_BITMAP => decode_bitmap(largest, reader)?,
             _ => return Err(DecodeError::Invalid("ack.kind")),
         };
         Ok(Self { delay_us, ranges })

@@ -7,7 +7,7 @@ use super::{
     cursor::{put_varint, varint_len, DecodeError, Reader, MAX_VARINT_BYTES},
     MAX_CHUNKS, MAX_MESSAGE_BYTES, MAX_REPAIR_SYMBOLS, MIN_CHUNK_BYTES,
 };
-use crate::units::{LaneId, MessageSeq};
+use crate::units::{LaneId, MessageSeq, PathNumber};
 
 const PADDING: u8 = 0x00;
 const PING: u8 = 0x01;
@@ -15,6 +15,7 @@ const CLOSE: u8 = 0x04;
 const MAX_DATA: u8 = 0x05;
 const PATH_CHALLENGE: u8 = 0x06;
 const PATH_RESPONSE: u8 = 0x07;
+const PATH_STATE: u8 = 0x0c;
 /// The six below carry the lane in their low four bits.
 const MESSAGE: u8 = 0x10;
 const CHUNK: u8 = 0x20;
@@ -70,6 +71,22 @@ pub enum Frame<'a> {
         /// Every message with a lower number is settled.
         below: MessageSeq,
     },
+    /// An acknowledgement of packets that took another path.
+    PathAck {
+        /// The path that they took.
+        path: PathNumber,
+        /// Which of them arrived.
+        ack: Ack,
+    },
+    /// What the sender of this wishes a path to be used for.
+    PathState {
+        /// The path.
+        path: PathNumber,
+        /// Of two wishes the one with the larger number holds.
+        sequence: u64,
+        /// The wish.
+        wish: PathUse,
+    },
     /// When the messages of a lane that follow in this packet were handed to their sender.
     Timestamp {
         /// The lane.
@@ -81,6 +98,47 @@ pub enum Frame<'a> {
     Chunk(ChunkFrame<'a>),
     /// A sum of all chunks of a message that stands in for any of them.
     Repair(RepairFrame<'a>),
+}
+
+/// What a side wishes a path to be used for. The wish is of who receives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PathUse {
+    /// For everything.
+    #[default]
+    Available,
+    /// For when no other path answers.
+    Backup,
+    /// For nothing: what is sent there does not arrive.
+    Paused,
+}
+
+impl PathUse {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Available => "available",
+            Self::Backup => "backup",
+            Self::Paused => "paused",
+        }
+    }
+
+    const fn to_wire(self) -> u8 {
+        match self {
+            Self::Available => 0,
+            Self::Backup => 1,
+            Self::Paused => 3,
+        }
+    }
+
+    /// An unknown wish is one that a later version knows: none.
+    const fn from_wire(byte: u8) -> Self {
+        match byte {
+            1 => Self::Backup,
+            3 => Self::Paused,
+            _ => Self::Available,
+        }
+    }
 }
 
 /// The shape of a message that travels in chunks, as every frame of it tells.
@@ -199,7 +257,10 @@ impl<'a> Frame<'a> {
     /// Whether the peer must acknowledge a packet with this frame.
     #[must_use]
     pub const fn is_ack_eliciting(&self) -> bool {
-        !matches!(self, Self::Padding | Self::Ack(_) | Self::Timestamp { .. })
+        !matches!(
+            self,
+            Self::Padding | Self::Ack(_) | Self::PathAck { .. } | Self::Timestamp { .. }
+        )
     }
 
     /// Bytes of a [`Timestamp`](Self::Timestamp).
@@ -208,6 +269,9 @@ impl<'a> Frame<'a> {
     /// Bytes of the longest frame but those with a text, an acknowledgement or a piece of a message.
     pub const MAX_CONTROL_BYTES: usize = 1 + MAX_VARINT_BYTES;
 
+    /// Bytes of the longest [`PathState`](Self::PathState).
+    pub const MAX_PATH_STATE_BYTES: usize = 1 + 1 + MAX_VARINT_BYTES + 1;
+
     /// Appends the frame. A connection writes its acknowledgements with [`Ack::encode`], straight from the set of
     /// received packets: here each of their numbers is looked at.
     pub fn encode(&self, out: &mut Vec<u8>) {
@@ -215,11 +279,16 @@ impl<'a> Frame<'a> {
             Self::Padding => out.push(PADDING),
             Self::Ping => out.push(PING),
             Self::Ack(ack) => {
-                let mut set = crate::range_set::RangeSet::default();
-                ack.ranges.iter().flat_map(|&(s, e)| s..=e).for_each(|n| {
-                    set.insert(n);
-                });
-                Ack::encode(&set, ack.delay_us, usize::MAX, out);
+                Ack::encode(&ack.received(), ack.delay_us, usize::MAX, out);
+            }
+            Self::PathAck { path, ack } => {
+                Ack::encode_of_path(*path, &ack.received(), ack.delay_us, usize::MAX, out);
+            }
+            Self::PathState { path, sequence, wish } => {
+                out.push(PATH_STATE);
+                out.push(path.0);
+                put_varint(out, *sequence);
+                out.push(wish.to_wire());
             }
             Self::Close { reason } => {
                 out.push(CLOSE);
@@ -271,6 +340,15 @@ impl<'a> Frame<'a> {
             }
             PING => Self::Ping,
             _ if Ack::is_kind(kind) => Self::Ack(Ack::decode(kind, reader)?),
+            _ if Ack::is_path_kind(kind) => {
+                let path = decode_path(reader)?;
+                Self::PathAck { path, ack: Ack::decode(kind, reader)? }
+            }
+            PATH_STATE => Self::PathState {
+                path: decode_path(reader)?,
+                sequence: reader.varint("path_state.sequence")?,
+                wish: PathUse::from_wire(reader.u8("path_state.wish")?),
+            },
             CLOSE => Self::Close { reason: decode_reason(reader)? },
             MAX_DATA => Self::MaxData { bytes: reader.varint("max_data")? },
             PATH_CHALLENGE => Self::PathChallenge(reader.u64("path_challenge")?),
@@ -290,6 +368,14 @@ impl<'a> Frame<'a> {
             },
         };
         Ok(Some(frame))
+    }
+}
+
+fn decode_path(reader: &mut Reader<'_>) -> Result<PathNumber, DecodeError> {
+    let number = reader.u8("path.number")?;
+    match usize::from(number) < PathNumber::COUNT {
+        true => Ok(PathNumber(number)),
+        false => Err(DecodeError::Invalid("path.number")),
     }
 }
 

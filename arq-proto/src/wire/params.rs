@@ -13,6 +13,7 @@ use super::{
     cursor::{put_varint, varint_len, DecodeError, Reader},
     BASE_MTU, MIN_MTU, MIN_WINDOW_BYTES,
 };
+use crate::units::PathNumber;
 
 /// The longest opaque application parameter, in bytes.
 pub const MAX_APP_PARAMS_BYTES: usize = 64;
@@ -24,6 +25,7 @@ const HOLD: u64 = 4;
 const APP: u64 = 5;
 const REPAIR: u64 = 6;
 const RESEGMENT: u64 = 7;
+const PATHS: u64 = 8;
 
 /// Credits and times above these are not credible: 2^40 bytes, one hour.
 const MAX_WINDOW_BYTES: u64 = 1 << 40;
@@ -44,6 +46,8 @@ pub struct Params {
     pub repair: bool,
     /// Whether this side takes a message that is resegmented, into smaller chunks, on its way.
     pub resegment: bool,
+    /// How many paths this side keeps at once, the one of the handshake included; 1 where it does not say.
+    pub paths: u8,
     /// Opaque bytes of the application, at most [`MAX_APP_PARAMS_BYTES`].
     pub app: Bytes,
 }
@@ -71,6 +75,9 @@ impl Params {
                 put_varint(out, 0);
             }
         }
+        if self.paths > 1 {
+            out.extend_from_slice(&[PATHS as u8, 1, self.paths]);
+        }
     }
 
     /// Reads parameters; those not named keep the value that a peer may always assume.
@@ -82,6 +89,7 @@ impl Params {
             hold: Duration::ZERO,
             repair: false,
             resegment: false,
+            paths: 1,
             app: Bytes::new(),
         };
         let mut reader = Reader::new(bytes);
@@ -112,6 +120,11 @@ impl Params {
                 // Its presence says it; what later versions may add to it is skipped.
                 REPAIR => params.repair = true,
                 RESEGMENT => params.resegment = true,
+                // More than there are numbers for are none that can be used.
+                PATHS => {
+                    let most = value.varint("params.paths")?.clamp(1, PathNumber::COUNT as u64);
+                    params.paths = most as u8;
+                }
                 APP => {
                     let len = value.remaining();
                     if len > MAX_APP_PARAMS_BYTES {
@@ -142,6 +155,7 @@ mod tests {
             hold: Duration::from_millis(50),
             repair: true,
             resegment: true,
+            paths: 4,
             app: Bytes::from_static(b"\x01"),
         }
     }
@@ -165,6 +179,19 @@ mod tests {
             let params = Params { repair, resegment, ..sample() };
             params.encode(&mut out);
             assert_eq!(Params::decode(&out), Ok(params));
+        }
+    }
+
+    // ARQ-MP-1
+    #[test]
+    fn paths_that_cannot_be_numbered_are_none() {
+        for (said, understood) in [(0, 1), (1, 1), (2, 2), (4, 4), (5, 4), (1 << 40, 4)] {
+            let mut out = Vec::new();
+            Params { paths: 1, ..sample() }.encode(&mut out);
+            put_varint(&mut out, PATHS);
+            put_varint(&mut out, varint_len(said) as u64);
+            put_varint(&mut out, said);
+            assert_eq!(Params::decode(&out).map(|params| params.paths), Ok(understood), "{said}");
         }
     }
 

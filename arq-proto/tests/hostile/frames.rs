@@ -10,7 +10,7 @@ use arq_proto::{
         frame::{ChunkFrame, Frame, RepairFrame, Shape},
     },
     Config, ConfigBuilder, ConnectionError, Datagram, FecConfig, LaneId, Reliability, Scheme,
-    Violation,
+    SocketId, Violation,
 };
 use arq_sim::{
     harness::{FrameOp, Victim},
@@ -400,7 +400,7 @@ fn answers_leave_from_where_the_newest_authentic_packet_was_sent_to() {
         assert_eq!(leaves_from(third, packet), Some(first), "{why}");
     }
     assert_eq!(leaves_from(second, &last), Some(second));
-    victim.parts().1.handle_local_ip_gone();
+    victim.parts().1.handle_local_ip_gone(SocketId::default());
     assert_eq!(victim.connection().local_ip(), None);
 }
 

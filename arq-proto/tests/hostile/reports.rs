@@ -13,7 +13,7 @@ use arq_proto::{
         VERSION,
     },
     Config, ConfigBuilder, Connection, ConnectionError, ConnectionId, Datagram, LaneId, Refusal,
-    Unreachable, UnreachableReport,
+    SocketId, Unreachable, UnreachableReport,
 };
 use arq_sim::{
     harness::Victim,
@@ -228,8 +228,9 @@ fn weak_evidence_about_each_hello_is_believed_after_400_ms() {
     });
     assert_eq!(error, Some(ConnectionError::Unreachable(Unreachable::Port)));
     assert!((400 * MS..405 * MS).contains(&took), "{took:?}");
-    let (took, error) =
-        attempt(|now, connection| connection.handle_send_refused(now, Refusal::Dropped));
+    let (took, error) = attempt(|now, connection| {
+        connection.handle_send_refused(now, SocketId::default(), Refusal::Dropped)
+    });
     assert_eq!(error, Some(ConnectionError::Unsendable));
     assert!((400 * MS..405 * MS).contains(&took), "{took:?}");
 }
@@ -237,8 +238,9 @@ fn weak_evidence_about_each_hello_is_believed_after_400_ms() {
 // ARQ-UNR-2
 #[test]
 fn a_host_that_knows_no_way_need_not_be_asked_twice() {
-    let (took, error) =
-        attempt(|now, connection| connection.handle_send_refused(now, Refusal::NoWay));
+    let (took, error) = attempt(|now, connection| {
+        connection.handle_send_refused(now, SocketId::default(), Refusal::NoWay)
+    });
     assert_eq!((took, error), (Duration::ZERO, Some(ConnectionError::Unsendable)));
 }
 
@@ -248,7 +250,7 @@ fn a_firewall_that_drops_each_second_hello_ends_no_attempt() {
     let count = std::cell::Cell::new(0);
     let (took, error) = attempt(|now, connection| {
         if count.replace(count.get() + 1) / 10 % 2 == 0 {
-            connection.handle_send_refused(now, Refusal::Dropped);
+            connection.handle_send_refused(now, SocketId::default(), Refusal::Dropped);
         }
     });
     let timed_out = matches!(error, Some(ConnectionError::HandshakeTimedOut { .. }));

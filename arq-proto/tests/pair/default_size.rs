@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use arq_proto::{Config, ConfigBuilder, Reliability, Stats};
+use arq_proto::{Config, ConfigBuilder, Reliability, SocketId, Stats};
 use arq_sim::{lane, Bottleneck, Datagram, Flow, Forged, Pair, Scenario, Verdict, WireConfig};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
@@ -203,9 +203,9 @@ fn what_is_claimed_of_the_path_takes_no_size_away_that_passes() {
     let conn = pair.conn;
     for bytes in [0, 100, 552, 1_200, 1_252] {
         pair.world.with_conn(conn, |clock, core, _| {
-            core.handle_interface_mtu(clock.now(), bytes);
-            core.handle_refused(clock.now(), 1_472);
-            core.handle_refused(clock.now(), 1_200);
+            core.handle_interface_mtu(clock.now(), SocketId::default(), bytes);
+            core.handle_refused(clock.now(), SocketId::default(), 1_472);
+            core.handle_refused(clock.now(), SocketId::default(), 1_200);
         });
         pair.world.run_for(SEC).unwrap();
         let stats = client(&pair);
@@ -216,7 +216,9 @@ fn what_is_claimed_of_the_path_takes_no_size_away_that_passes() {
     let mut pair = Pair::new(&Scenario::new(1).wire(carrying(1_472)).client_sends([flow.clone()]));
     pair.run_to_connected(SEC).unwrap();
     let conn = pair.conn;
-    pair.world.with_conn(conn, |clock, core, _| core.handle_interface_mtu(clock.now(), 100));
+    pair.world.with_conn(conn, |clock, core, _| {
+        core.handle_interface_mtu(clock.now(), SocketId::default(), 100)
+    });
     pair.world.run_for(5 * SEC).unwrap();
     assert_eq!((client(&pair).path_mtu_bytes, client(&pair).mtu_probes_sent), (1_200, 0));
 }
@@ -230,7 +232,9 @@ fn an_interface_that_carries_jumbo_frames_is_made_use_of() {
             Pair::new(&Scenario::new(1).wire(carrying(carries)).client_sends([flow.clone()]));
         pair.run_to_connected(SEC).unwrap();
         let conn = pair.conn;
-        pair.world.with_conn(conn, |clock, core, _| core.handle_interface_mtu(clock.now(), 8_972));
+        pair.world.with_conn(conn, |clock, core, _| {
+            core.handle_interface_mtu(clock.now(), SocketId::default(), 8_972)
+        });
         pair.world.run_for(5 * SEC).unwrap();
         let stats = client(&pair);
         assert_eq!((stats.path_mtu_bytes, stats.packets_lost), (found, 0), "{stats:?}");

@@ -85,6 +85,7 @@ struct Limits {
     hold_ms: u16,
     repair: bool,
     resegment: bool,
+    paths: u8,
 }
 
 /// Runs the operations that the bytes stand for, of a client on a server.
@@ -149,6 +150,7 @@ fn serve(victim: &mut Victim, operation: ServerOperation) {
                 hold: Duration::from_millis(limits.hold_ms.into()),
                 repair: limits.repair,
                 resegment: limits.resegment,
+                paths: limits.paths,
                 app: Bytes::new(),
             };
             let scid = ConnectionId(scid);

@@ -116,7 +116,7 @@ impl Connection {
     /// A server's side.
     pub(crate) fn accept(now: Instant, origin: Origin, accepted: Accepted) -> Self {
         let mut connection = Self::new(now, origin, State::Open { cookie: None });
-        connection.remote_cid = accepted.remote_cid;
+        connection.path.remote_cid = accepted.remote_cid;
         let recovery = &mut connection.path.recovery;
         // A shorter age bounds the round trip, but a host that slept may have made it too long for a sample.
         if accepted.is_first && accepted.age > recovery.rtt().smoothed() {
@@ -125,6 +125,7 @@ impl Connection {
             recovery.assume_rtt_at_most(accepted.age);
         }
         connection.apply_params(accepted.params);
+        connection.agree_on_clear_paths();
         // What the client has sent so far passes; of what this side sends nothing is known.
         connection.path.mtu.begin(accepted.hello_bytes, false);
         connection.follow_path_mtu();
@@ -140,7 +141,7 @@ impl Connection {
         arrived: Arrived,
     ) {
         let is_asked = is_same(arrived.from, self.path.remote);
-        if challenge.dcid != self.local_cid || challenge.version != VERSION || !is_asked {
+        if challenge.dcid != self.path.local_cid || challenge.version != VERSION || !is_asked {
             self.counters.datagrams_dropped += 1;
             return;
         }
@@ -158,16 +159,17 @@ impl Connection {
         Self::params(&self.config).encode(&mut params);
         let cookie = CookieEcho { version: challenge.version, cookie: challenge.cookie, params };
         self.state = State::Open { cookie: Some(cookie) };
-        self.remote_cid = challenge.scid;
+        self.path.remote_cid = challenge.scid;
         self.path.local_ip = arrived.to;
         self.apply_params(challenge.params);
+        self.agree_on_clear_paths();
         self.path.mtu.begin(hello_bytes, true);
         self.follow_path_mtu();
         self.life.heard_at = now;
         self.path.recovery.on_heard(now);
         self.timers.set(TimerKind::Handshake, None);
         // The server makes its state from the first packet: send one even if nobody has data yet.
-        self.life.ping_due = true;
+        self.path.ping_due = true;
         self.events.push_back(Event::Connected);
     }
 
@@ -178,7 +180,7 @@ impl Connection {
         refuse: &Refuse,
         from: SocketAddr,
     ) {
-        let is_told = refuse.dcid == self.local_cid && is_same(from, self.path.remote);
+        let is_told = refuse.dcid == self.path.local_cid && is_same(from, self.path.remote);
         let error = self.error_of(refuse);
         let is_unconfirmed = self.is_unconfirmed();
         match (&mut self.state, refuse.reason) {
@@ -242,7 +244,7 @@ impl Connection {
         if attempt < u8::MAX {
             hello.sent.push(now);
         }
-        let (scid, instance) = (self.local_cid, hello.instance);
+        let (scid, instance) = (self.path.local_cid, hello.instance);
         if let Some(handshake) = &mut self.handshake {
             let frames = Self::hello_frames(handshake);
             let (versions, bytes) = (vec![Version::Sealed.number()], handshake.datagram_bytes);
@@ -266,12 +268,13 @@ impl Connection {
         if let State::Open { cookie } | State::Flushing { cookie } = &mut self.state {
             *cookie = None;
         }
+        self.follow_interfaces(self.now);
     }
 
     pub(in crate::connection) fn cookie(&self) -> Option<Cookie<'_>> {
         match &self.state {
             State::Open { cookie: Some(cookie) } | State::Flushing { cookie: Some(cookie) } => {
-                Some(cookie.frame(self.local_cid))
+                Some(cookie.frame(self.path.local_cid))
             }
             State::Open { cookie: None }
             | State::Flushing { cookie: None }

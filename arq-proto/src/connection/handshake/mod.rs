@@ -58,7 +58,7 @@ impl Connection {
         arrived: Arrived,
         datagram: &mut [u8],
     ) -> Result<(), DecodeError> {
-        let is_for_us = peek_connection_id(datagram) == Some(self.local_cid);
+        let is_for_us = peek_connection_id(datagram) == Some(self.path.local_cid);
         if !is_for_us || !is_same(arrived.from, self.path.remote) {
             return Err(DecodeError::Invalid("handshake.dcid"));
         }
@@ -69,7 +69,7 @@ impl Connection {
             return self.on_client_flight(now, arrived, datagram);
         }
         // A client repeats its flight until it has a sign of this side.
-        self.life.ping_due |= self.counters.packets_received == 0 && !self.is_closed();
+        self.path.ping_due |= self.counters.packets_received == 0 && !self.is_closed();
         Ok(())
     }
 
@@ -113,10 +113,12 @@ impl Connection {
             return Err(differs("the peer speaks of other ids than its packets".into()));
         }
         self.peer_identity = session.peer();
+        let paths_key = session.export();
         let update_after = self.config.key_update_packets.into();
         let sealed = Sealed::new(keys, updates, update_after, now);
         self.set_protection(PacketProtection::sealed(sealed));
         self.apply_params(terms.params);
+        self.agree_on_paths(paths_key);
         Ok(())
     }
 
@@ -126,7 +128,7 @@ impl Connection {
         self.follow_path_mtu();
         self.life.heard_at = now;
         self.path.recovery.on_heard(now);
-        self.life.ping_due |= self.dialled;
+        self.path.ping_due |= self.dialled;
         self.events.push_back(Event::Connected);
         self.rearm(now);
     }

@@ -93,13 +93,13 @@ impl Connection {
         let params = Self::params(&self.config);
         let Some(handshake) = &mut self.handshake else { return Ok(()) };
         let Side::Client(asking) = &mut handshake.side else { return Ok(()) };
-        self.local_cid = ConnectionId(asking.first_id.0 ^ asking.attempts);
+        self.path.local_cid = ConnectionId(asking.first_id.0 ^ asking.attempts);
         asking.attempts += 1;
         (asking.unopened, asking.challenges, asking.server) = (0, 0, None);
         asking.cookie.clear();
         let terms = Terms {
             params,
-            client: Some(self.local_cid),
+            client: Some(self.path.local_cid),
             server: None,
             versions: vec![Version::Sealed.number()],
         };
@@ -164,7 +164,8 @@ impl Connection {
         };
         let is_question =
             asking.cookie.is_empty() || usize::from(challenge.attempt) >= asking.without_cookie;
-        let is_told = is_same(arrived.from, self.path.remote) && challenge.dcid == self.local_cid;
+        let is_told =
+            is_same(arrived.from, self.path.remote) && challenge.dcid == self.path.local_cid;
         if !is_told || !is_question || asking.challenges == MAX_CHALLENGES {
             return Err(DecodeError::Invalid("challenge.dcid"));
         }
@@ -223,7 +224,7 @@ impl Connection {
 
     /// The server is who it should be.
     fn open_client(&mut self, now: Instant, server: ConnectionId, attempt: u8, arrived: Arrived) {
-        let ids = (Some(self.local_cid), Some(server));
+        let ids = (Some(self.path.local_cid), Some(server));
         let State::Hello(hello) = &self.state else { return };
         let (sent_at, first_at) =
             (hello.sent.get(usize::from(attempt)).copied(), hello.sent.first());
@@ -239,7 +240,7 @@ impl Connection {
                 self.path.recovery.assume_rtt_at_most(bound);
             }
         }
-        self.remote_cid = server;
+        self.path.remote_cid = server;
         self.path.local_ip = arrived.to;
         let Some(handshake) = &mut self.handshake else { return };
         handshake.clear = None;
@@ -267,7 +268,7 @@ impl Connection {
     }
 
     pub(super) fn transmit_client_flight(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
-        let (start, ids) = (out.len(), (self.remote_cid, self.local_cid));
+        let (start, ids) = (out.len(), (self.path.remote_cid, self.path.local_cid));
         let handshake = self.handshake.as_mut()?;
         if let Some(farewell) = handshake.farewell.take() {
             out.extend_from_slice(&farewell);
@@ -291,7 +292,7 @@ impl Connection {
 
     /// Tells the server, which would wait.
     fn tell_failure(&mut self, server: ConnectionId, error: &SessionError) {
-        let scid = self.local_cid;
+        let scid = self.path.local_cid;
         if let Some(handshake) = &mut self.handshake {
             handshake.say_farewell(server, scid, error);
         }

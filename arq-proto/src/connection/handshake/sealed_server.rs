@@ -75,7 +75,7 @@ impl Connection {
     ) -> Self {
         let Offer { client, hello_bytes, validated, seat } = offer;
         let mut connection = Self::new(now, origin, State::Accepting);
-        connection.remote_cid = client;
+        connection.path.remote_cid = client;
         let answering = Answering {
             started: now,
             attempt: NO_ATTEMPT,
@@ -93,7 +93,7 @@ impl Connection {
         let terms = Terms {
             params: Self::params(&connection.config),
             client: Some(client),
-            server: Some(connection.local_cid),
+            server: Some(connection.path.local_cid),
             versions: vec![Version::Sealed.number()],
         };
         let session = security.accept(&terms.encoded());
@@ -122,7 +122,7 @@ impl Connection {
         datagram: &[u8],
     ) -> Result<(), DecodeError> {
         let (hello, mut frames) = packet::Hello::decode_with(datagram)?;
-        if hello.scid != self.remote_cid || arrived.from != self.path.remote {
+        if hello.scid != self.path.remote_cid || arrived.from != self.path.remote {
             return Err(DecodeError::Invalid("hello.scid"));
         }
         let answering = self.answering().ok_or(DecodeError::Invalid("packet.kind"))?;
@@ -168,7 +168,8 @@ impl Connection {
         datagram: &mut [u8],
     ) -> Result<(), DecodeError> {
         let (HandshakeHeader { scid, .. }, sealed_at) = HandshakeHeader::decode(datagram)?;
-        let Some(handshake) = self.handshake.as_mut().filter(|_| scid == self.remote_cid) else {
+        let Some(handshake) = self.handshake.as_mut().filter(|_| scid == self.path.remote_cid)
+        else {
             return Err(DecodeError::Invalid("handshake.scid"));
         };
         let progress = handshake.take_sealed(datagram, sealed_at)?;
@@ -197,7 +198,7 @@ impl Connection {
 
     /// The client is who it should be.
     fn open_server(&mut self, now: Instant) {
-        let ids = (Some(self.remote_cid), None);
+        let ids = (Some(self.path.remote_cid), None);
         if let Err(error) = self.take_keys(now, ids) {
             return self.fail(now, error);
         }
@@ -219,7 +220,7 @@ impl Connection {
             }
         }
         // If nothing came with it, the client still waits for a sign.
-        self.life.ping_due |= self.counters.packets_received == 0;
+        self.path.ping_due |= self.counters.packets_received == 0;
     }
 
     /// A packet under keys that this side has no use for before the client's flight.
@@ -245,7 +246,7 @@ impl Connection {
     /// There will be no association. The client is told, now and when it asks again.
     fn fail(&mut self, now: Instant, error: SessionError) {
         tracing::debug!(%error, remote = %self.path.remote, "a handshake failed");
-        let ids = (self.remote_cid, self.local_cid);
+        let ids = (self.path.remote_cid, self.path.local_cid);
         let Some(handshake) = &mut self.handshake else { return };
         handshake.due = 1;
         handshake.say_farewell(ids.0, ids.1, &error);
@@ -293,7 +294,7 @@ impl Connection {
 
     /// The next datagram to the client, as far as it may be sent one.
     pub(super) fn transmit_answer(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
-        let (start, ids) = (out.len(), (self.remote_cid, self.local_cid));
+        let (start, ids) = (out.len(), (self.path.remote_cid, self.path.local_cid));
         let handshake = self.handshake.as_mut()?;
         let Side::Server(answering) = &mut handshake.side else { return None };
         let allowance = if answering.validated {
@@ -320,6 +321,6 @@ impl Connection {
         if let Some(answering) = self.answering() {
             answering.sent += size;
         }
-        Some(Transmit::new(self.path.remote, size, size))
+        Some(self.transmit_to(self.path.remote, size, size))
     }
 }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     session::TAG_BYTES,
-    units::{ConnectionId, PacketNumber},
+    units::{ConnectionId, PacketNumber, PathNumber},
 };
 
 /// Bytes of the longest tag.
@@ -47,8 +47,8 @@ pub struct Opened<'a> {
 /// Seals what one side of an association sends, and opens what the other does.
 #[derive(Debug, Default)]
 pub struct PacketProtection {
-    /// The least number that was not used.
-    unused: PacketNumber,
+    /// The least number that was not used, of each path.
+    unused: [PacketNumber; PathNumber::COUNT],
     method: Method,
 }
 
@@ -65,13 +65,13 @@ impl PacketProtection {
     /// Of an association whose keys are still to come.
     #[must_use]
     pub fn keyless() -> Self {
-        Self { unused: PacketNumber(0), method: Method::Keyless }
+        Self { method: Method::Keyless, ..Self::default() }
     }
 
     /// With keys.
     #[must_use]
     pub fn sealed(sealed: Sealed) -> Self {
-        Self { unused: PacketNumber(0), method: Method::Sealed(Box::new(sealed)) }
+        Self { method: Method::Sealed(Box::new(sealed)), ..Self::default() }
     }
 
     /// Whether packets are sealed, or will be.
@@ -114,16 +114,17 @@ impl PacketProtection {
         }
     }
 
-    /// Changes the keys if it is time, before a packet is begun. `largest_acked` of this side's packets is what the peer
-    /// has acknowledged; it answers within `pto`.
+    /// Changes the keys if it is time, before a packet is begun. `largest_acked` of this side's packets on `path` is what
+    /// the peer has acknowledged; it answers within `pto`.
     pub fn update_if_due(
         &mut self,
         now: Instant,
+        path: PathNumber,
         largest_acked: Option<PacketNumber>,
         pto: impl FnOnce() -> Duration,
     ) {
         if let Method::Sealed(sealed) = &mut self.method {
-            sealed.update_if_due(now, largest_acked, pto());
+            sealed.update_if_due(now, path, largest_acked, pto());
         }
     }
 
@@ -159,23 +160,25 @@ impl PacketProtection {
     /// See [`SealError`]: the association must end.
     pub fn seal(
         &mut self,
+        path: PathNumber,
         number: PacketNumber,
         out: &mut Vec<u8>,
         start: usize,
     ) -> Result<(), SealError> {
-        if number < self.unused {
+        let unused = &mut self.unused[path.index()];
+        if number < *unused {
             return Err(SealError::NumberUsed);
         }
         match &mut self.method {
             Method::Clear => append_checksum(out, start),
             Method::Keyless => return Err(SealError::KeyUsedUp),
-            Method::Sealed(sealed) => sealed.seal(number, out, start)?,
+            Method::Sealed(sealed) => sealed.seal(path, number, out, start)?,
         }
-        self.unused = number.next();
+        *unused = number.next();
         Ok(())
     }
 
-    /// Opens a packet for `dcid` where it lies; `expand` restores its number.
+    /// Opens a packet of `path` for `dcid` where it lies; `expand` restores its number.
     ///
     /// # Errors
     /// It is for somebody else, or its tag does not match. Nothing but counts has changed.
@@ -183,7 +186,7 @@ impl PacketProtection {
         &mut self,
         now: Instant,
         pto: impl FnOnce() -> Duration,
-        dcid: ConnectionId,
+        (path, dcid): (PathNumber, ConnectionId),
         packet: &'a mut [u8],
         expand: impl FnOnce(u32) -> Option<PacketNumber>,
     ) -> Result<Opened<'a>, DecodeError> {
@@ -194,7 +197,7 @@ impl PacketProtection {
                 if peek_connection_id(packet) != Some(dcid) {
                     return Err(DecodeError::Invalid("data.dcid"));
                 }
-                sealed.open(now, pto(), packet, expand)
+                sealed.open(now, pto(), path, packet, expand)
             }
             _ => Err(DecodeError::Invalid("packet.kind")),
         }
@@ -248,12 +251,18 @@ mod tests {
     #[test]
     fn no_number_is_used_twice_in_any_build() {
         let mut clear = PacketProtection::default();
-        let mut seal = |number| clear.seal(PacketNumber(number), &mut vec![0; 20], 0);
+        let mut seal =
+            |number| clear.seal(PathNumber::FIRST, PacketNumber(number), &mut vec![0; 20], 0);
         assert_eq!([0, 1, 5].map(&mut seal), [Ok(()); 3]);
         assert_eq!([5, 4, 0].map(&mut seal), [Err(SealError::NumberUsed); 3]);
         assert_eq!(seal(6), Ok(()), "what was refused changes nothing");
+        assert_eq!(
+            clear.seal(PathNumber(1), PacketNumber(0), &mut vec![0; 20], 0),
+            Ok(()),
+            "of another path"
+        );
         let mut keyless = PacketProtection::keyless();
-        let sealed = keyless.seal(PacketNumber(0), &mut vec![0; 20], 0);
+        let sealed = keyless.seal(PathNumber::FIRST, PacketNumber(0), &mut vec![0; 20], 0);
         assert_eq!(sealed, Err(SealError::KeyUsedUp), "nothing leaves in the clear");
     }
 
@@ -263,10 +272,10 @@ mod tests {
         let now = Instant::now();
         let mut clear = PacketProtection::default();
         let mut whole = packet(&clear, PacketNumber(0));
-        clear.seal(PacketNumber(0), &mut whole, 0).unwrap();
+        clear.seal(PathNumber::FIRST, PacketNumber(0), &mut whole, 0).unwrap();
         let mut opened = |bytes: &mut [u8], id| {
             let expand = |number| Some(PacketNumber(u64::from(number)));
-            let opened = clear.open(now, || Duration::ZERO, id, bytes, expand);
+            let opened = clear.open(now, || Duration::ZERO, (PathNumber::FIRST, id), bytes, expand);
             opened.map(|opened| opened.frames.to_vec())
         };
         assert_eq!(opened(&mut whole.clone(), ID), Ok(vec![7; 6]));

@@ -10,7 +10,7 @@ use std::{
 use super::{Opened, SealError};
 use crate::{
     session::{HeaderKey, Keys, PacketKey, Updates, SAMPLE_BYTES, TAG_BYTES},
-    units::{ConnectionId, PacketNumber},
+    units::{ConnectionId, PacketNumber, PathNumber},
     wire::{
         cursor::{put_varint, DecodeError, Reader},
         packet::SEALED,
@@ -23,8 +23,6 @@ pub const HEADER_BYTES: usize = 1 + 8 + 4;
 const KEY_PHASE: u8 = 0x01;
 /// The least bit of what is encrypted first asks for an immediate acknowledgement.
 const ACK_NOW: u8 = 0x01;
-/// The path of all packets, as long as there is one.
-const PATH: u32 = 0;
 /// Sent packets that are remembered, to know a RESET that answers one, or an ICMP message that quotes one.
 const REMEMBERED: usize = 64;
 /// Keys last no longer, however few packets they seal.
@@ -43,17 +41,20 @@ struct Remembered {
     echo: u64,
 }
 
+/// A number of each path, if it has one.
+type PerPath = [Option<PacketNumber>; PathNumber::COUNT];
+
 /// The keys of a phase.
 #[derive(Debug)]
 struct Phase {
     local: Box<dyn PacketKey>,
     remote: Box<dyn PacketKey>,
     since: Instant,
-    /// The first packet that was sealed.
-    first_sealed: Option<PacketNumber>,
+    /// The first packet of each path that was sealed.
+    first_sealed: PerPath,
     sealed: u64,
-    /// The least number of the peer's that was opened.
-    least_opened: Option<PacketNumber>,
+    /// The least number of the peer's that was opened, of each path.
+    least_opened: PerPath,
 }
 
 /// Seals and opens the packets of an association. Both directions change their keys together.
@@ -116,14 +117,17 @@ impl Sealed {
     pub(super) fn update_if_due(
         &mut self,
         now: Instant,
+        path: PathNumber,
         largest_acked: Option<PacketNumber>,
         pto: Duration,
     ) {
         let Phase { since, first_sealed, sealed, least_opened, .. } = &self.phase;
         let most = self.phase.local.confidentiality_limit() / 2;
         let is_due = *sealed >= self.update_after.min(most) || now >= *since + MAX_AGE;
+        let first_sealed = first_sealed[path.index()];
         let is_shared = first_sealed.is_some_and(|first| largest_acked >= Some(first));
-        if is_due && is_shared && least_opened.is_some() && now >= *since + KEPT_PTOS * pto {
+        let is_followed = least_opened.iter().any(Option::is_some);
+        if is_due && is_shared && is_followed && now >= *since + KEPT_PTOS * pto {
             self.update(now);
         }
     }
@@ -162,6 +166,7 @@ impl Sealed {
     /// Encrypts the packet that starts at `start`, appends its tag and masks its number.
     pub(super) fn seal(
         &mut self,
+        path: PathNumber,
         number: PacketNumber,
         out: &mut Vec<u8>,
         start: usize,
@@ -175,8 +180,8 @@ impl Sealed {
             return Err(SealError::KeyUsedUp);
         };
         phase.sealed += 1;
-        phase.first_sealed.get_or_insert(number);
-        let tag = phase.local.seal(PATH, number.0, header, payload);
+        phase.first_sealed[path.index()].get_or_insert(number);
+        let tag = phase.local.seal(path.0.into(), number.0, header, payload);
         out.extend_from_slice(&tag);
         let packet = &mut out[start..];
         mask(packet, self.local_header.as_ref());
@@ -191,6 +196,7 @@ impl Sealed {
         &mut self,
         now: Instant,
         pto: Duration,
+        path: PathNumber,
         packet: &'a mut [u8],
         expand: impl FnOnce(u32) -> Option<PacketNumber>,
     ) -> Result<Opened<'a>, DecodeError> {
@@ -209,13 +215,14 @@ impl Sealed {
         };
         self.discard_old(now);
         let in_phase = is_odd == self.is_odd;
+        let least_opened = self.phase.least_opened[path.index()];
         let key = match &self.previous {
             _ if in_phase => &self.phase.remote,
-            Some((key, _)) if self.phase.least_opened.is_none_or(|least| number < least) => key,
+            Some((key, _)) if least_opened.is_none_or(|least| number < least) => key,
             _ => &self.next.1,
         };
         let follows = !in_phase && std::ptr::eq(key, &self.next.1);
-        let Some(plain) = key.open(PATH, number.0, header, payload) else {
+        let Some(plain) = key.open(path.0.into(), number.0, header, payload) else {
             self.forged += 1;
             return Err(DecodeError::Integrity);
         };
@@ -223,7 +230,7 @@ impl Sealed {
             self.update(now);
         }
         if in_phase || follows {
-            self.note_opened(now, pto, number);
+            self.note_opened(now, pto, path, number);
         }
         let mut frames = Reader::new(plain);
         let first = frames.varint("sealed.span")?;
@@ -232,8 +239,8 @@ impl Sealed {
         Ok(Opened { number, ack_now, span, frames })
     }
 
-    fn note_opened(&mut self, now: Instant, pto: Duration, number: PacketNumber) {
-        let least = self.phase.least_opened.get_or_insert(number);
+    fn note_opened(&mut self, now: Instant, pto: Duration, path: PathNumber, number: PacketNumber) {
+        let least = self.phase.least_opened[path.index()].get_or_insert(number);
         *least = number.min(*least);
         if let Some((_, until @ None)) = &mut self.previous {
             *until = Some(now + MIN_KEPT.max(KEPT_PTOS * pto));
@@ -260,7 +267,8 @@ impl Sealed {
 
 impl Phase {
     fn new((local, remote): (Box<dyn PacketKey>, Box<dyn PacketKey>), since: Instant) -> Self {
-        Self { local, remote, since, first_sealed: None, sealed: 0, least_opened: None }
+        let (first_sealed, least_opened) = (PerPath::default(), PerPath::default());
+        Self { local, remote, since, first_sealed, sealed: 0, least_opened }
     }
 }
 

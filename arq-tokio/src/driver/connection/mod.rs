@@ -21,7 +21,8 @@ use std::{
 };
 
 use arq_proto::{
-    Config, ConnectionError, ConnectionHandle, Datagram, Event, LaneSet, UnreachableReport,
+    Config, ConnectionError, ConnectionHandle, Datagram, Event, LaneSet, SocketId,
+    UnreachableReport,
 };
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -299,7 +300,7 @@ impl Inner {
         self.with_core(|state, now| {
             // The peer may have moved since.
             if state.core.remote() == remote {
-                state.core.handle_interface_mtu(now, bytes);
+                state.core.handle_interface_mtu(now, SocketId::default(), bytes);
             }
         });
     }

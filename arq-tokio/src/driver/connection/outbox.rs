@@ -191,8 +191,7 @@ impl Inner {
             // As good as lost on the way: the protocol repairs it.
             Err(error) => {
                 tracing::trace!(handle = ?self.handle, %error, "send failed");
-                let size = transmit.segment_size;
-                self.with_core(|state, now| state.on_refused_send(now, size, error));
+                self.with_core(|state, now| state.on_refused_send(now, transmit, error));
                 // It has changed something while it sends: it looks again.
                 self.role.take_on();
             }
@@ -219,7 +218,7 @@ impl Inner {
             buffers::give_back(bytes);
             return None;
         };
-        let source = state.core.local_ip().filter(|_| self.keeps_source);
+        let source = transmit.source.filter(|_| self.keeps_source);
         let settled = (!transmit.more).then(|| self.settle(&mut state));
         Some(Next { batch: Batch { bytes, transmit, source }, settled })
     }
@@ -243,20 +242,21 @@ impl Inner {
 }
 
 impl State {
-    fn on_refused_send(&mut self, now: Instant, size: usize, error: io::Error) {
+    fn on_refused_send(&mut self, now: Instant, transmit: &Transmit, error: io::Error) {
+        let (socket, size) = (transmit.socket, transmit.segment_size);
         if is_too_long(&error) {
-            self.core.handle_refused(now, size);
+            self.core.handle_refused(now, socket, size);
         }
         if is_refused_source(&error) {
             // The address is gone: until the peer asks another, the routing table chooses among those that are left.
-            self.core.handle_local_ip_gone();
+            self.core.handle_local_ip_gone(socket);
         }
         // Who cannot open a connection hears of it; an open one repairs what is lost.
         if matches!(self.phase, Phase::Opening) {
             let refusal = refusal(&error);
             self.send_error = Some(Arc::new(error));
             if let Some(refusal) = refusal {
-                self.core.handle_send_refused(now, refusal);
+                self.core.handle_send_refused(now, socket, refusal);
             }
         }
     }

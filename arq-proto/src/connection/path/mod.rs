@@ -2,7 +2,12 @@
 
 //! One way to the peer: its addresses, what it does to packets, and what may leave on it now.
 //!
-//! There is one for now. How it is exchanged for another is the matter of [`validation`](super::validation).
+//! How its addresses change is the matter of [`validation`](super::validation), and that there are several of
+//! [`paths`](super::paths).
+
+pub(super) mod placement;
+pub(super) mod silence;
+pub(super) mod standing;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -22,12 +27,23 @@ use crate::{
     path_mtu::PathMtu,
     recovery::{left_out::LeftOut, Recovery},
     stats::Stats,
+    timer::Timers,
+    units::{ConnectionId, PathNumber, SocketId},
     wire::frame::Frame,
 };
+use placement::Offer;
+use silence::Silence;
+use standing::{Standing, Wish};
 
 /// What is known of the way to the peer.
 #[derive(Debug)]
 pub(super) struct Path {
+    pub(super) number: PathNumber,
+    /// The driver's socket that it leads through.
+    pub(super) socket: SocketId,
+    /// What packets that arrive name, and what those say that leave.
+    pub(super) local_cid: ConnectionId,
+    pub(super) remote_cid: ConnectionId,
     pub(super) remote: SocketAddr,
     pub(super) local_ip: Option<IpAddr>,
     /// Between the peer and this side there is only memory.
@@ -55,6 +71,23 @@ pub(super) struct Path {
     /// The next silence of the peer after which it hears from this side then.
     pub(super) restless_wait: Duration,
     pub(super) suspicion: Option<Suspicion>,
+    pub(super) timers: Timers,
+    /// When the peer was last asked whether it lives, and whether it is to be asked now.
+    pub(super) pinged_at: Instant,
+    pub(super) ping_due: bool,
+    /// Since the last flight ended, something of a message's first round left.
+    pub(super) first_round_open: bool,
+    pub(super) standing: Standing,
+    pub(super) silence: Silence,
+    /// What may leave here now.
+    pub(super) offer: Offer,
+    /// What this side wishes the peer to use it for, and the peer this side.
+    pub(super) own_wish: Wish,
+    pub(super) peer_wish: Wish,
+    pub(super) bytes_sent: u64,
+    pub(super) bytes_received: u64,
+    /// Bytes delivered here that left on another path, too.
+    pub(super) needless_bytes: u64,
     /// Bytes of a packet with nothing but a question or an answer about an address, at most.
     pub(super) packet_bytes: u64,
 }
@@ -63,12 +96,17 @@ impl Path {
     pub(super) fn new(
         config: &Config,
         remote: SocketAddr,
+        local_cid: ConnectionId,
         left_out: LeftOut,
         tag_bytes: usize,
         now: Instant,
     ) -> Self {
         let mtu = PathMtu::new(config.usual_mtu(remote));
         Self {
+            number: PathNumber::FIRST,
+            socket: SocketId::default(),
+            local_cid,
+            remote_cid: ConnectionId(0),
             remote,
             local_ip: None,
             is_local: false,
@@ -86,6 +124,18 @@ impl Path {
             restless_at: None,
             restless_wait: Duration::ZERO,
             suspicion: None,
+            timers: Timers::default(),
+            pinged_at: now,
+            ping_due: false,
+            first_round_open: false,
+            standing: Standing::Open,
+            silence: Silence::default(),
+            offer: Offer::ALL,
+            own_wish: Wish::default(),
+            peer_wish: Wish::default(),
+            bytes_sent: 0,
+            bytes_received: 0,
+            needless_bytes: 0,
             packet_bytes: path_packet_bytes(tag_bytes),
         }
     }
@@ -135,5 +185,21 @@ impl Path {
         stats.reverse_loss = self.acks.loss.upper();
         self.mtu.fill(stats);
         stats.chunk_size_changes = self.chunk_tuner.changes();
+    }
+
+    /// Adds what is counted of all paths together.
+    pub(super) fn add_to(&self, stats: &mut Stats) {
+        let mut own = Stats::default();
+        self.fill(&mut own);
+        stats.packets_lost += own.packets_lost;
+        stats.packets_spuriously_lost += own.packets_spuriously_lost;
+        stats.window_bytes += own.window_bytes;
+        stats.in_flight_bytes += own.in_flight_bytes;
+        stats.pacing_bytes_per_sec += own.pacing_bytes_per_sec;
+        stats.mtu_probes_sent += own.mtu_probes_sent;
+        stats.mtu_probes_lost += own.mtu_probes_lost;
+        stats.mtu_probe_bytes += own.mtu_probe_bytes;
+        stats.black_holes += own.black_holes;
+        stats.chunk_size_changes += own.chunk_size_changes;
     }
 }

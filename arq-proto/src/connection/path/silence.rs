@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Does a path still answer?
+//!
+//! A path *is silent* once a packet has waited for an answer for one and a half median round trips, and nothing that left
+//! after it was answered either. A probe time-out waits for longer, since a repair on the same radio is lost with what it
+//! repairs; here the repair leaves on another one, and the worst that a wrong verdict costs is a copy.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+/// Answers of which the median is known. It is computed anew after each [`FRESH`] of them.
+const SAMPLES: usize = 128;
+const FRESH: usize = 8;
+/// Median round trips without an answer. With 1.35 to 2 of them the 99th percentile of messages moves by a fifth at most
+/// (docs/adr/0029): less sends more copies, more waits for longer.
+const MEDIANS: f64 = 1.5;
+/// Where a round trip is shorter than the host is punctual, its delay is no silence.
+const MIN_MARGIN: Duration = Duration::from_millis(5);
+/// What is remembered of silences: how long ago they may have ended, and how many.
+const MEMORY: Duration = Duration::from_secs(30);
+const MAX_REMEMBERED: usize = 16;
+/// So many silences within so long make a path restless. New messages begin on it after a pause without another.
+const RESTLESS_SILENCES: usize = 3;
+const RESTLESS_WITHIN: Duration = Duration::from_secs(10);
+const MIN_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+
+/// What is known of a path's answers, and of the silences between them.
+#[derive(Debug, Default)]
+pub(crate) struct Silence {
+    delays: VecDeque<Duration>,
+    median: Option<Duration>,
+    fresh: usize,
+    since: Option<Instant>,
+    /// When each of the last ones ended, and how long it was.
+    past: VecDeque<(Instant, Duration)>,
+    pause: Duration,
+    rests_until: Option<Instant>,
+    count: u64,
+    total: Duration,
+}
+
+impl Silence {
+    /// A packet of this path was acknowledged on it, after `delay`.
+    pub(crate) fn sample(&mut self, delay: Duration) {
+        if self.delays.len() == SAMPLES {
+            self.delays.pop_front();
+        }
+        self.delays.push_back(delay);
+        self.fresh += 1;
+        if self.fresh >= FRESH || self.delays.len() <= FRESH {
+            self.fresh = 0;
+            let mut sorted: Vec<Duration> = self.delays.iter().copied().collect();
+            let middle = sorted.len() / 2;
+            self.median = Some(*sorted.select_nth_unstable(middle).1);
+        }
+    }
+
+    /// The median of the times that answers take; `round_trip` where there are none yet.
+    pub(crate) fn median(&self, round_trip: Duration) -> Duration {
+        self.median.unwrap_or(round_trip)
+    }
+
+    /// How long an answer is waited for. `stretch` is 1 and more: the more copies turned out needless, the longer.
+    pub(crate) fn threshold(&self, round_trip: Duration, stretch: f64) -> Duration {
+        let median = self.median(round_trip);
+        median.mul_f64(MEDIANS * stretch.max(1.0)).max(median + MIN_MARGIN)
+    }
+
+    pub(crate) fn is_silent(&self) -> bool {
+        self.since.is_some()
+    }
+
+    /// How long the path has been silent by now.
+    pub(crate) fn lasts(&self, now: Instant) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+
+    /// The path falls silent; `false` if it was.
+    pub(crate) fn begin(&mut self, now: Instant) -> bool {
+        if self.since.is_some() {
+            return false;
+        }
+        self.since = Some(now);
+        self.count += 1;
+        true
+    }
+
+    /// Something was answered. Returns how long the path had been silent, if it had.
+    pub(crate) fn end(&mut self, now: Instant) -> Option<Duration> {
+        let lasted = now.saturating_duration_since(self.since.take()?);
+        self.total += lasted;
+        if self.past.len() == MAX_REMEMBERED {
+            self.past.pop_front();
+        }
+        self.past.push_back((now, lasted));
+        let lately = self.past.iter().rev().take_while(|(end, _)| now - *end <= RESTLESS_WITHIN);
+        if lately.count() >= RESTLESS_SILENCES {
+            self.pause = (2 * self.pause).clamp(MIN_PAUSE, MAX_PAUSE);
+            self.rests_until = Some(now + self.pause);
+        } else {
+            self.pause = Duration::ZERO;
+        }
+        Some(lasted)
+    }
+
+    /// Whether the path fell silent so often that new messages begin elsewhere, if they can.
+    pub(crate) fn is_restless(&self, now: Instant) -> bool {
+        self.rests_until.is_some_and(|until| now < until)
+    }
+
+    /// What a message that leaves at a random moment waits for the end of a silence, on average over the last 30 s.
+    pub(crate) fn mean_wait(&self, now: Instant) -> Duration {
+        let recent =
+            self.past.iter().filter(|(end, _)| now.saturating_duration_since(*end) <= MEMORY);
+        let lengths = recent.map(|(_, lasted)| *lasted).chain(self.since.map(|_| self.lasts(now)));
+        let squares: f64 = lengths.map(|lasted| lasted.as_secs_f64().powi(2)).sum();
+        Duration::from_secs_f64((squares / (2.0 * MEMORY.as_secs_f64())).min(3_600.0))
+    }
+
+    /// How often the path fell silent, and for how long in all.
+    pub(crate) fn totals(&self, now: Instant) -> (u64, Duration) {
+        (self.count, self.total + self.lasts(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+    fn t0() -> Instant {
+        Instant::now()
+    }
+
+    // ARQ-MP-5
+    #[test]
+    fn an_answer_is_waited_for_one_and_a_half_medians() {
+        let mut silence = Silence::default();
+        assert_eq!(silence.threshold(40 * MS, 1.0), 60 * MS, "of the round trip, without answers");
+        // A tail of slow answers does not move it.
+        for delay in [30, 30, 30, 500, 30, 30, 900, 30, 30] {
+            silence.sample(delay * MS);
+        }
+        assert_eq!(silence.threshold(40 * MS, 1.0), 45 * MS);
+        assert_eq!(silence.threshold(40 * MS, 2.0), 90 * MS, "copies were needless");
+        assert_eq!(silence.threshold(40 * MS, 0.1), 45 * MS);
+        let mut short = Silence::default();
+        short.sample(MS / 10);
+        assert_eq!(short.threshold(MS, 1.0), MS / 10 + MIN_MARGIN, "hosts are not punctual");
+        // The median follows a path that has become longer.
+        (0..SAMPLES).for_each(|_| silence.sample(200 * MS));
+        assert_eq!(silence.threshold(40 * MS, 1.0), 300 * MS);
+        assert_eq!(silence.delays.len(), SAMPLES);
+    }
+
+    // ARQ-MP-6
+    #[test]
+    fn a_path_that_falls_silent_again_and_again_rests_for_longer_each_time() {
+        let (mut now, mut silence) = (t0(), Silence::default());
+        let mut fall_silent = |silence: &mut Silence, after: Duration| {
+            now += after;
+            assert!(silence.begin(now) && !silence.begin(now));
+            now += 100 * MS;
+            assert_eq!(silence.end(now), Some(100 * MS));
+            assert_eq!(silence.end(now), None);
+            now
+        };
+        let rests: Vec<bool> = (0..3)
+            .map(|_| {
+                let end = fall_silent(&mut silence, 500 * MS);
+                silence.is_restless(end)
+            })
+            .collect();
+        assert_eq!(rests, [false, false, true]);
+        let end = fall_silent(&mut silence, 500 * MS);
+        assert!(silence.is_restless(end + 1_999 * MS) && !silence.is_restless(end + 2_000 * MS));
+        // Four of 100 ms in 30 s.
+        assert_eq!(silence.mean_wait(end), Duration::from_secs_f64(0.04 / 60.0));
+        assert_eq!(silence.totals(end), (4, 400 * MS));
+        // A calm path is trusted again.
+        let end = fall_silent(&mut silence, Duration::from_secs(60));
+        assert!(!silence.is_restless(end));
+        (0..100).for_each(|_| _ = fall_silent(&mut silence, MS));
+        assert_eq!(silence.past.len(), MAX_REMEMBERED);
+    }
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! A path falls silent: what is on it leaves on the others, too.
+//!
+//! Nothing is declared lost by that, and no controller hears of it. If the path answers again, what it has delivered counts
+//! as needless copies: the more of them, the longer the next silence must last before anything moves.
+
+use std::time::{Duration, Instant};
+
+use super::{is_open, PathEvent, PathState};
+use crate::{
+    connection::{path::Path, Connection},
+    recovery::Outcome,
+    sent::Content,
+    timer::TimerKind,
+    units::LaneSet,
+};
+
+/// What was needless counts for about so long.
+const COPIES_MEMORY: Duration = Duration::from_secs(20);
+/// Bytes that count as needed before anything is known: the first copies are not judged by themselves.
+const MIN_NEEDED_BYTES: f64 = 20_000.0;
+
+/// How many copies were needless.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    needless: f64,
+    needed: f64,
+    at: Option<Instant>,
+}
+
+impl Copies {
+    fn decay(&self, now: Instant) -> f64 {
+        let age = self.at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        (-age.as_secs_f64() / COPIES_MEMORY.as_secs_f64()).exp()
+    }
+
+    fn record(&mut self, now: Instant, acked: u64, needless: u64) {
+        let decay = self.decay(now);
+        self.needless = self.needless * decay + needless as f64;
+        self.needed = self.needed * decay + acked.saturating_sub(needless) as f64;
+        self.at = Some(now);
+    }
+
+    /// Needless bytes per byte that was needed.
+    pub(super) fn share(&self, now: Instant) -> f64 {
+        let decay = self.decay(now);
+        self.needless * decay / (self.needed * decay).max(MIN_NEEDED_BYTES)
+    }
+
+    /// How much longer than usual silence is waited for, so that at most so many percent are needless.
+    fn stretch(&self, now: Instant, percent: u8) -> f64 {
+        match percent {
+            0 => f64::INFINITY,
+            _ => self.share(now) * 100.0 / f64::from(percent),
+        }
+    }
+}
+
+impl Path {
+    /// Whether messages may leave here: it is open, answers, and neither side wants it to rest.
+    fn is_usable(&self) -> bool {
+        self.state() == PathState::Open
+    }
+}
+
+impl Connection {
+    /// Whether a path beside the one that is served can be used.
+    fn has_usable_other(&self) -> bool {
+        self.others.iter().any(Path::is_usable)
+    }
+
+    /// Whether the path that is served does not answer while another one does: it is only asked, then.
+    pub(in crate::connection) fn rests(&self) -> bool {
+        !self.path.is_usable() && self.has_usable_other()
+    }
+
+    /// When the path that is served has been silent for long enough.
+    pub(super) fn silence_deadline(&mut self, now: Instant) -> Option<Instant> {
+        if self.others.is_empty() || !self.path.is_usable() {
+            return None;
+        }
+        let stretch = self.others.copies.stretch(now, self.config.copies_percent).min(1_000.0);
+        let round_trip = self.path.recovery.rtt().smoothed();
+        let since = self.path.recovery.unheard_since()?;
+        Some(since + self.path.silence.threshold(round_trip, stretch))
+    }
+
+    /// Sets the timer of the path that is served.
+    pub(in crate::connection) fn rearm_silence(&mut self, now: Instant) {
+        let deadline = self.silence_deadline(now);
+        self.path.timers.set(TimerKind::Silence, deadline);
+    }
+
+    pub(in crate::connection) fn on_silence_timer(&mut self, now: Instant) {
+        if self.silence_deadline(now).is_some_and(|at| at <= now) {
+            self.fall_silent(now);
+        }
+    }
+
+    /// The path that is served does not answer, or is said not to: moves what is on it, and asks it.
+    pub(in crate::connection) fn fall_silent(&mut self, now: Instant) {
+        if self.others.is_empty() || !is_open(&self.state) || !self.path.silence.begin(now) {
+            return;
+        }
+        self.tell_path(PathEvent::Silent);
+        if self.path.recovery.in_flight_bytes() > 0 {
+            self.path.recovery.ask(now);
+        }
+        if self.has_usable_other() {
+            self.move_in_flight();
+        }
+    }
+
+    fn move_in_flight(&mut self) {
+        let mut symbols: Vec<_> = self
+            .path
+            .recovery
+            .move_in_flight()
+            .into_iter()
+            .filter_map(|content| match content {
+                Content::Symbol { lane, seq, symbol, .. } => Some((lane, seq, symbol)),
+                // Newer ones follow, or do not matter.
+                Content::Close | Content::Forget(_) => None,
+                Content::PathState(number) => {
+                    self.on_wish_lost(number);
+                    None
+                }
+                Content::MaxData => {
+                    self.incoming.on_credit_lost(None);
+                    None
+                }
+                Content::MaxLaneData(lane) => {
+                    self.incoming.on_credit_lost(Some(lane));
+                    None
+                }
+            })
+            .collect();
+        symbols.sort_unstable_by_key(|&(lane, seq, _)| (lane, seq));
+        let target = self.redundancy().target_elsewhere();
+        let mut moved = LaneSet::default();
+        for message in symbols.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1)) {
+            let [(lane, seq, _), ..] = *message else { continue };
+            if self.outgoing.lanes[lane].move_message(seq, message.len(), target) {
+                moved.insert(lane);
+            }
+        }
+        moved.iter().for_each(|lane| self.outgoing.pending.insert(lane));
+    }
+
+    /// An acknowledgement told of the path that is served.
+    pub(in crate::connection) fn note_answer(&mut self, now: Instant, outcome: &Outcome) {
+        if self.others.is_empty() || !outcome.answers {
+            return;
+        }
+        if let Some(delay) = outcome.delay {
+            self.path.silence.sample(delay);
+        }
+        self.path.needless_bytes += outcome.needless_bytes;
+        self.others.copies.record(now, outcome.acked_bytes, outcome.needless_bytes);
+        if let Some(lasted) = self.path.silence.end(now) {
+            self.path.recovery.on_silence_ended();
+            self.tell_path(PathEvent::Answers(lasted));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // ARQ-MP-5
+    #[test]
+    fn the_more_copies_were_needless_the_longer_silence_is_waited_for() {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let t0 = Instant::now();
+        let mut copies = Copies::default();
+        assert_eq!(copies.stretch(t0, 10), 0.0);
+        copies.record(t0, 100_000, 20_000);
+        assert!((copies.stretch(t0, 10) - 2.5).abs() < 1e-9, "20 of 80 KB, where a tenth may be");
+        assert_eq!(copies.stretch(t0, 0), f64::INFINITY);
+        // It is forgotten with time, and by what was needed.
+        assert!(copies.share(t0 + 3 * COPIES_MEMORY) < 0.06);
+        copies.record(t0, 1_000_000, 0);
+        assert!(copies.stretch(t0, 10) < 1.0);
+    }
+}

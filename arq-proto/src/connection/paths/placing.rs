@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! Paths are served in turn when something is to be sent: [`placement`](crate::connection::path::placement) says what may
+//! leave on each.
+
+use std::time::{Duration, Instant};
+
+use smallvec::SmallVec;
+
+use super::{PathState, SocketSet};
+use crate::{
+    connection::{
+        has_deadline,
+        path::{
+            placement::{beside_primary, Candidate, Offer},
+            Path,
+        },
+        transmit::Transmit,
+        Connection,
+    },
+    units::PathNumber,
+};
+
+type Candidates = SmallVec<[Candidate; PathNumber::COUNT]>;
+
+impl Path {
+    fn as_candidate(&mut self, now: Instant) -> Candidate {
+        let packet_bytes = u64::from(self.mtu.size_in_use());
+        let rate = self.recovery.carried_rate();
+        let free_in = match self.recovery.window_allows(packet_bytes) {
+            true => self.recovery.pacing_delay(now).map(|at| at.saturating_duration_since(now)),
+            // An acknowledgement each packet, as a rule.
+            false => Some(rate.time_for(packet_bytes)),
+        };
+        Candidate {
+            number: self.number,
+            is_backup: self.is_backup(),
+            is_restless: self.silence.is_restless(now),
+            one_way: self.recovery.rtt().smoothed() / 2,
+            mean_wait: self.silence.mean_wait(now),
+            rate,
+            free_in: free_in.unwrap_or(Duration::ZERO),
+            packet_bytes,
+        }
+    }
+}
+
+impl Connection {
+    /// Datagrams of the first path that has some to send, through a socket that is not `blocked`.
+    pub(in crate::connection) fn transmit_on_paths(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+        max_segments: usize,
+        blocked: SocketSet,
+    ) -> Option<Transmit> {
+        if self.others.is_empty() {
+            return self.transmit_on_path(now, out, max_segments);
+        }
+        let candidates = self.candidates(now, blocked);
+        self.others.primary.choose(now, &candidates);
+        let primary = self.others.primary.number();
+        let others = PathNumber::all().filter(|number| *number != primary);
+        for number in std::iter::once(primary).chain(others) {
+            let offer = self.offer(number, &candidates);
+            let transmit = self.with_path(number, |connection| {
+                if blocked.contains(connection.path.socket) {
+                    return None;
+                }
+                connection.path.offer = offer;
+                connection.transmit_on_path(now, out, max_segments)
+            });
+            if let Some(transmit) = transmit.flatten() {
+                return Some(transmit);
+            }
+        }
+        None
+    }
+
+    /// The paths on which messages may leave: those that answer, or all that are open if none does.
+    fn candidates(&mut self, now: Instant, blocked: SocketSet) -> Candidates {
+        let of = |path: &mut Path, state: PathState| {
+            (path.state() == state && !blocked.contains(path.socket))
+                .then(|| path.as_candidate(now))
+        };
+        let mut in_state = |state| -> Candidates {
+            let paths = std::iter::once(self.path.as_mut()).chain(self.others.iter_mut());
+            paths.filter_map(|path| of(path, state)).collect()
+        };
+        let open = in_state(PathState::Open);
+        if open.is_empty() {
+            in_state(PathState::Silent)
+        } else {
+            open
+        }
+    }
+
+    fn offer(&self, number: PathNumber, candidates: &[Candidate]) -> Offer {
+        let find = |number| candidates.iter().find(|path| path.number == number);
+        let Some(path) = find(number) else { return Offer::NOTHING };
+        match find(self.others.primary.number()) {
+            Some(primary) if primary.number != number => {
+                let queued = |lane| self.outgoing.lanes[lane].to_send_bytes();
+                beside_primary(path, primary, queued, |lane| has_deadline(&self.config, lane))
+            }
+            _ => Offer::ALL,
+        }
+    }
+
+    /// The path on which the end is told.
+    pub(in crate::connection) fn path_in_use(&self) -> PathNumber {
+        self.others.primary.number()
+    }
+}
