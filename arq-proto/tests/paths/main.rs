@@ -7,4 +7,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod fades;
 mod failover;
+mod faults;
