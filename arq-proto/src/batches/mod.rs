@@ -13,6 +13,14 @@
 //! it ever grows to `1 / DOUBT` is `DOUBT` at most, however often it is looked at (Ville's inequality). It is kept from
 //! falling below zero, so damage that begins late is found as soon; that makes one in `1 / DOUBT` bursts the most that
 //! may start a false alarm.
+//!
+//! Requirements, numbered as in `docs/protocol.md`:
+//!
+//! - **ARQ-BAT-1** Packets may leave in batches (segmentation offload); after a probe time-out they leave one by
+//!   one until the peer is heard.
+//! - **ARQ-BAT-2** When batches lose more than 1/16, a coin decides which bursts leave as batches.
+//! - **ARQ-BAT-3** Evidence of `ln 1,000,000` stops batches.
+//! - **ARQ-BAT-4** Then loss, rate and chunk size are learnt anew.
 
 use rand_core::RngCore;
 

@@ -11,6 +11,44 @@
 //!
 //! Everything here counts UDP payload. What is *best* below the size that passes is another question:
 //! [`chunk_size`](crate::chunk_size).
+//!
+//! Requirements, numbered as in `docs/protocol.md`, to which the sections belong:
+//!
+//! - **ARQ-MTU-2** (SEARCHING.) A probe is a PING with PADDING up to the size in question, with ACK_NOW, in a
+//!   packet that is not in flight. There is one at a time; it waits for the pacer, while a probe time-out (§7.4)
+//!   is unanswered, and, with a least round trip above 100 ms, for a message of several packets. Without a
+//!   configured `mtu` and up to 9,000 bytes, none above *base* is sent before that message, before the fate of 32
+//!   packets is known, or where one takes more than 10 ms at the rate carried. The largest size is probed first;
+//!   then, of those in [`ladder`], the middle one between the PLPMTU and the least size lost. Its ACK, however
+//!   late, makes its size the PLPMTU.
+//! - **ARQ-MTU-3** The search ends (SEARCH_COMPLETE) when so many probes of the next larger size are lost that
+//!   random loss explains it with a chance of 1 in 10,000 at most: `ceil(ln 0.0001 / ln p)` by the estimate of
+//!   ARQ-LOS-3, 3 to 14, with `p` at least 25 % until the fate of 64 packets is known; or when its probes took 16
+//!   times the largest size in bytes.
+//! - **ARQ-MTU-4** A probe counts as lost two PTO bases after it left, if a packet sent after it (a PING follows
+//!   for that) is acknowledged by then. Otherwise it does not count, and nothing is probed until an ACK comes.
+//!   EMSGSIZE of the sending system makes one probe count as lost; ICMP is not believed.
+//! - **ARQ-MTU-5** (PMTU_RAISE_TIMER.) Ten minutes after a search, when something is in flight, a larger size is
+//!   searched again.
+//! - **ARQ-MTU-6** (Black hole.) *Large* is a packet above *base*, or above 576 bytes if the PLPMTU is *base*. A
+//!   round is one or more large packets lost for good, followed by a small one that arrived, in the order of
+//!   sending. `ceil(ln 0.000001 / ln p)` rounds, 4 to 20, without a large packet that arrived, are a black hole;
+//!   `p` is the largest of the estimate of ARQ-LOS-3 when the last large one arrived, the loss of large ones
+//!   until then (of 64), and the share of small ones lost since. After four probe time-outs in a row behind lost
+//!   large packets, and while there are rounds, each probe time-out adds a packet with nothing but PING. Then
+//!   BASE is entered: a probe confirms *base* before the search. After a second black hole within ten minutes the
+//!   search waits for ARQ-MTU-5. Messages under way are segmented anew (ARQ-MSG-6).
+//! - **ARQ-MTU-7** (ERROR.) If *base* is in a black hole, or not confirmed by as many probes as ARQ-MTU-3 says,
+//!   the PLPMTU is 576 bytes; also after a probe time-out while *base* is not confirmed and a HELLO of its size
+//!   was lost. While something is in flight, *base* is probed after 1 s, then at intervals that double up to ten
+//!   minutes. Meanwhile sizes below *base* are searched, except after a second black hole within ten minutes.
+//! - **ARQ-MTU-8** On a new path (ARQ-PTH-4) BASE is entered, and what was named for the interface is forgotten.
+//! - **ARQ-MTU-9** (Trial.) A size above *base* and up to 2,400 bytes that passes is on trial: messages are still
+//!   cut for the size used before, and one full packet in eight, chosen at random, is padded to the PLPMTU. A
+//!   size that surely loses more than *base* (chance of error 1 in 10,000) is left for *base* until ARQ-MTU-5;
+//!   one of which no padded packet arrives is a black hole (ARQ-MTU-6). After 64 padded packets without such
+//!   evidence messages are cut for it. Above 1/32 lost, or twice the trial's loss, the size is on trial again,
+//!   with 256 padded packets.
 
 mod black_hole;
 mod ladder;

@@ -12,6 +12,23 @@
 //! A connection asks [`Redundancy`] and carries out the answer. The answers are pure functions of the path, of the cost of
 //! a loss, and of the message: its shape, and which symbols are [`Out`](repair::Out). The erasure code itself is in
 //! [`fec`](crate::fec).
+//!
+//! Requirements, numbered as in `docs/protocol.md`, to which the sections belong:
+//!
+//! - **ARQ-REP-1** A message lacks its chunks less its acknowledged chunks and repair symbols (*missing*). With
+//!   nothing missing it is delivered, and nothing more of it is sent.
+//! - **ARQ-REP-2** A repair covers what is missing with 99 % (90 % above 16 symbols); just that in *bulk* (the
+//!   application waits for room).
+//! - **ARQ-REP-3** A repair sends unused repair symbols (§8.6), then lost chunks; copies for up to two lost
+//!   chunks. A packet carries no symbol twice.
+//! - **ARQ-REP-4** To a side without REPAIR, each chunk neither in flight nor acknowledged is sent again, once.
+//! - **ARQ-REP-5** A sender MAY add repair symbols (parity) to the last chunk, or double a message of one chunk.
+//! - **ARQ-REP-6** `fec=auto`, the default, adds parity where it saves more time than it costs, within a byte
+//!   budget.
+//! - **ARQ-REP-7** A message up to 16 KiB MAY have more chunks than necessary, no two of which fit a packet.
+//! - **ARQ-REP-8** A lost ACK declares nothing lost; *suspect* messages get up to 64 repair symbols per time-out.
+//! - **ARQ-REP-9** The last packet of a flight is filled up to 1,200 bytes with earlier unacknowledged one-chunk
+//!   messages (bundling), four sendings each at most.
 
 pub(crate) mod ahead;
 pub(crate) mod bundle;
