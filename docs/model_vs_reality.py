@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
-"""Prints the models, the simulator and the bench side by side: the tables that model-vs-reality.md explains.
+"""Prints the models, the simulator and the bench side by side: testing.md explains the differences.
 
 Takes the rows of `cargo run --release -p arq-sim --example model_cases`, computes the models (docs/models/arq.py) from a
 fixed seed, and reads the bench's results (docs/report/drop-rate/results.csv).
