@@ -5,6 +5,13 @@
 //! A reliable lane waits for what is missing: the peer repairs it. A best-effort lane waits at most
 //! for the hold time that the peer announced, and not at all by default; what is older than a
 //! message already released is dropped, since the application must never see an order reversed.
+//!
+//! Requirements, numbered as in `docs/protocol.md`:
+//!
+//! - **ARQ-FLW-6** Where repairs hold more than three quarters of a lane's window and the application has taken
+//!   everything in order, the receiver doubles it, from what the connection's exceeds eight lane windows (ADR 22).
+//! - **ARQ-FLW-7** The same if the application consumes a whole window of a lane within twice the least round
+//!   trip.
 
 use std::{
     collections::{BTreeSet, VecDeque},

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
 //! Which lane goes next: strict priority, but nobody starves.
+//!
+//! Requirement, numbered as in `docs/protocol.md`:
+//!
+//! - **ARQ-LAN-2** A sender serves the most urgent lane first, reliable before best effort, the oldest message
+//!   first; a lane passed over by 64 chunks in a row is next. While a lane waits for connection credit, no less
+//!   urgent reliable lane begins a message, unless all begun ones are delivered.
 
 use crate::units::{LaneId, LaneSet};
 
