@@ -3,13 +3,12 @@
 //! How long may a packet be so that the path carries it?
 //!
 //! Datagram Packetization Layer Path MTU Discovery (RFC 8899), with its words: *PLPMTU* is the size in
-//! use, *base* is assumed to pass everywhere, and no message from the network is trusted, only
-//! acknowledgements. What differs is what a radio demands: the number of probes follows from the
-//! measured loss, a probe counts as lost only if something sent after it arrived, and a black hole is
-//! told from a fade by small packets that pass. And a size that passes may lose more than *base* does: it is on
-//! [`trial`] before messages are cut for it.
+//! use, *base* is assumed to pass everywhere, and only acknowledgements are trusted, no message from the network. Radios
+//! require some differences: the number of probes follows from the measured loss, a probe counts as lost only if a later
+//! packet arrived, and small packets that pass tell a black hole from a fade. A size that passes may lose more than *base*
+//! does, so it is on [`trial`] before messages are segmented for it.
 //!
-//! Everything here counts UDP payload. What is *best* below the size that passes is another question:
+//! All sizes are of UDP payload. The *best* size below the one that passes is another question:
 //! [`chunk_size`](crate::chunk_size).
 //!
 //! Requirements, numbered as in `docs/protocol.md`, to which the sections belong:
@@ -73,15 +72,15 @@ use trial::{Trial, Verdict, Watch};
 
 /// `PMTU_RAISE_TIMER` of RFC 8899 §5.1.1: how long a size found is kept before a larger one is tried.
 const RAISE_AFTER: Duration = Duration::from_secs(600);
-/// In ERROR, base is asked about after this, then after twice as long each time, up to `RAISE_AFTER`.
+/// In ERROR, base is probed after this time, then at intervals that double up to `RAISE_AFTER`.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
-/// Probes that were judged lost, whose acknowledgement may still come.
+/// Lost probes that are remembered, because their acknowledgement may still come.
 const REMEMBERED: usize = 8;
-/// Packets whose fate must be known before the measured loss is relied on, and the loss until then.
+/// The measured loss is used once the fate of this many packets is known; and the loss until then.
 const TRUSTED_AFTER: u32 = 64;
 const LOSS_UNTIL_THEN: Probability = Probability::from_ppm(250_000);
 
-/// The states of RFC 8899 §5.2. DISABLED is the handshake, in which nobody asks.
+/// The states of RFC 8899 §5.2. DISABLED is the handshake, without probes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
     /// Base is in use and not confirmed: at a server, after a black hole, on a new path, and where a HELLO of its size was
@@ -101,7 +100,7 @@ enum State {
     Error {
         /// For what passes below base.
         search: Search,
-        /// When to ask about base.
+        /// When to probe base.
         retry_at: Instant,
         /// How long to wait after that.
         wait: Duration,
@@ -136,7 +135,7 @@ pub(crate) struct PathMtu {
     probe: Option<Probe>,
     /// Judged lost, the newest last.
     earlier: SmallVec<[Probe; REMEMBERED]>,
-    /// Nothing may be asked before a packet from this one on is acknowledged.
+    /// No probe before this packet, or a later one, is acknowledged.
     hear_first: Option<PacketNumber>,
     black_hole: BlackHole,
     fell_at: Option<Instant>,
@@ -146,7 +145,7 @@ pub(crate) struct PathMtu {
     counters: Counters,
 }
 
-/// What the discovery has done.
+/// Counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counters {
     probes_sent: u64,
@@ -180,8 +179,8 @@ impl PathMtu {
         }
     }
 
-    /// The peer takes no longer datagrams, and, if not `resegments`, no message that is resegmented: then a
-    /// size that may have to be taken back must not be used.
+    /// The peer's limits. To a peer that does not take resegmented messages (`resegments`), no size is used that may have to
+    /// be taken back.
     pub(crate) fn limit(&mut self, max_datagram: u16, resegments: bool) {
         self.base = self.base.min(max_datagram);
         self.peer_ceiling = max_datagram;
@@ -193,9 +192,9 @@ impl PathMtu {
         self.use_base();
     }
 
-    /// The handshake is done, with a HELLO of `hello_bytes`; `is_ours`: this side sent it. If it was shorter than base,
-    /// a longer one was lost: by chance, mostly, so base is in use while it is asked about; but it counts as a probe that
-    /// was lost. Whoever has only received a HELLO does not know what it sends itself passes.
+    /// The handshake is done, with a HELLO of `hello_bytes`; `is_ours`: this side sent it. If it was shorter than base, a longer
+    /// one was lost, mostly by chance: base is used and probed, with one probe counted as lost. A side that only received a
+    /// HELLO knows nothing about its own direction.
     pub(crate) fn begin(&mut self, hello_bytes: u16, is_ours: bool) {
         let carried = hello_bytes >= self.base;
         if self.least == self.base || (carried && is_ours) {
@@ -204,8 +203,8 @@ impl PathMtu {
         self.state = State::Base { lost: u8::from(!carried) };
     }
 
-    /// This path, but perhaps not the next, is worth asking about datagrams of up to `ceiling` bytes. Whoever says so may
-    /// be wrong, or misled: base stays, and so does a size that passes.
+    /// Sizes up to `ceiling` are worth probing on this path. The source may be wrong, so base stays, and so does a size that
+    /// passes.
     pub(crate) fn set_ceiling(&mut self, ceiling: u16) {
         let ceiling = ceiling.max(self.base).min(self.peer_ceiling);
         let grows = ceiling > self.ceiling;
@@ -222,7 +221,7 @@ impl PathMtu {
         looks.then_some(self.ceiling)
     }
 
-    /// Packets of which it is known what became of them.
+    /// Packets whose fate is known.
     pub(crate) fn settled(&self) -> u32 {
         self.settled
     }
@@ -232,7 +231,7 @@ impl PathMtu {
         self.size
     }
 
-    /// What messages are cut for, and packets filled up to: no more than [`size`](Self::size).
+    /// The size for which messages are segmented and packets filled: at most [`size`](Self::size).
     pub(crate) fn size_in_use(&self) -> u16 {
         if self.size > self.base {
             self.proven.min(self.size)
@@ -246,9 +245,9 @@ impl PathMtu {
         self.trial.as_mut().map_or(most, |trial| trial.plan(most, rng))
     }
 
-    /// What a packet of so many bytes is in the trial, if there is one; `fills`: the coin has decided that it is filled up.
+    /// The side of a packet of `bytes` in the trial, if there is one; `fills`: the coin has decided that it is filled up.
     pub(crate) fn side(&mut self, bytes: usize, fills: bool) -> Side {
-        // Neither short ones nor those that are longer anyway, as they were cut when longer packets were in use.
+        // Neither short packets, nor those of messages that were segmented for a larger size.
         let is_long = 4 * bytes >= 3 * usize::from(self.base) && bytes < self.proven.into();
         match self.trial.as_mut().filter(|_| is_long) {
             Some(trial) if fills => {
@@ -260,8 +259,7 @@ impl PathMtu {
         }
     }
 
-    /// The size to ask about now, if any. `busy`: packets are in flight; an idle link asks nothing
-    /// but what its first search is about.
+    /// The size to probe now, if any. `busy`: packets are in flight; an idle link sends no probes but those of its first search.
     pub(crate) fn next_probe(
         &mut self,
         now: Instant,
@@ -341,16 +339,15 @@ impl PathMtu {
         }
     }
 
-    /// The system refused to send a packet of `size` bytes. It may know its own interface, or have
-    /// heard so from somebody on the network: a probe of that size counts as lost once, no more.
+    /// The system refused to send a packet of `size` bytes, because of its interface or of an ICMP message: a probe of that
+    /// size counts as lost once.
     pub(crate) fn on_refused(&mut self, now: Instant, size: usize, loss: Probability) {
         if let Some(probe) = self.probe.take_if(|probe| usize::from(probe.size) == size) {
             self.on_probe_lost(now, probe.size, loss);
         }
     }
 
-    /// Nothing is acknowledged in time. Where a HELLO of base was lost as well, base may not pass: the least size is in use
-    /// until a probe of base is acknowledged.
+    /// A probe time-out. If a HELLO of base was lost as well, the least size is used until a probe of base is acknowledged.
     pub(crate) fn on_time_out(&mut self) {
         if matches!(self.state, State::Base { lost } if lost > 0) {
             self.size = self.least;
@@ -364,7 +361,7 @@ impl PathMtu {
             State::Base { lost } => {
                 *lost = lost.saturating_add(1);
                 if u32::from(*lost) >= needed {
-                    // Where there is nothing smaller to go down to, asking on would help nobody.
+                    // Without a smaller size further probes would help nobody.
                     match self.least < self.base {
                         true => self.fail(now),
                         false => self.complete(now),
@@ -417,7 +414,7 @@ impl PathMtu {
                     tracing::debug!(from = self.size, to = size, "larger packets pass");
                     self.size = size;
                     self.black_hole = BlackHole::new(self.black_hole.loss());
-                    // An answer that came late.
+                    // The ACK of a probe that was judged lost.
                     if matches!(self.state, State::SearchComplete { .. }) {
                         self.complete(now);
                     }
@@ -430,7 +427,7 @@ impl PathMtu {
     pub(crate) fn on_settled(&mut self, now: Instant, bytes: u32, lost: bool, loss: Probability) {
         self.settled = self.settled.saturating_add(1);
         let small = if self.size > self.base { self.base } else { self.least };
-        // Larger than what is in use now: of before it fell.
+        // Larger than the size in use: sent before that fell.
         if bytes > self.size.into() || self.size <= self.least {
             return;
         }
@@ -441,7 +438,7 @@ impl PathMtu {
         }
     }
 
-    /// What a packet tells of the size on trial, or in use.
+    /// The fate of a packet, for the size on trial or in use.
     pub(crate) fn compare(&mut self, now: Instant, bytes: u32, side: Side, lost: bool) {
         let Some(trial) = &mut self.trial else {
             if self.size_in_use() > self.base && bytes > self.base.into() {
@@ -498,7 +495,7 @@ impl PathMtu {
         stats.black_holes = self.counters.black_holes;
     }
 
-    /// Another path: nothing is known of it but that datagrams of at most `ceiling` bytes are worth asking about.
+    /// Another path, on which sizes up to `ceiling` are worth probing.
     pub(crate) fn on_path_change(&mut self, ceiling: u16) {
         let counters = self.counters;
         let (least, base, peer_ceiling) = (self.least, self.base, self.peer_ceiling);
@@ -569,7 +566,7 @@ impl PathMtu {
         }
     }
 
-    /// The loss to reckon with: a guess on the safe side before much is known.
+    /// The loss rate to use: a safe guess before much is known.
     fn trusted(&self, loss: Probability) -> Probability {
         if self.settled < TRUSTED_AFTER {
             loss.max(LOSS_UNTIL_THEN)

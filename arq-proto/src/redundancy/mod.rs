@@ -4,10 +4,10 @@
 //!
 //! | when | what leaves | decided in |
 //! |---|---|---|
-//! | a message begins | its chunks, as long as makes their protection cheap | [`segment`] |
+//! | a message begins | its chunks, in the size that makes protection cheapest | [`segment`] |
 //! | its last chunk leaves | parity: repair symbols ahead of any loss | [`ahead`] |
 //! | a packet has room | small messages that are not acknowledged: redundant bundling | [`bundle`] |
-//! | symbols are lost, or the ACK of them is | copies and repair symbols | [`repair`] |
+//! | symbols or their ACK are lost | copies and repair symbols | [`repair`] |
 //!
 //! A connection asks [`Redundancy`] and carries out the answer. The answers are pure functions of the path, of the cost of
 //! a loss, and of the message: its shape, and which symbols are [`Out`](repair::Out). The erasure code itself is in
@@ -44,7 +44,7 @@ use crate::{
 };
 pub(crate) use channel::Channel;
 
-/// What all decisions rest on, beside the message: the path as it is now, and what both sides allow.
+/// The inputs of all decisions beside the message: the path, and what both sides allow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Redundancy {
     pub(crate) fec: FecConfig,
@@ -55,19 +55,19 @@ pub(crate) struct Redundancy {
     pub(crate) channel: Channel,
     /// Share of the acknowledgements that is lost, an upper estimate.
     pub(crate) ack_loss: Probability,
-    /// What a lost message waits for: a round trip and the time to notice.
+    /// The delay of a repair: a round trip, and the time to detect the loss.
     pub(crate) repair_delay: Duration,
     /// The rate at which packets leave.
     pub(crate) rate: Rate,
 }
 
 impl Redundancy {
-    /// Whether this side decides by itself, and repair symbols may help.
+    /// Whether `fec=auto` is set and the peer takes repair symbols.
     pub(crate) fn is_auto(&self) -> bool {
         self.fec == FecConfig::Auto && self.coding
     }
 
-    /// Whether parity costs more than bytes. In `bulk`, another round trip delays nobody.
+    /// Whether parity costs too much. In `bulk` another round trip delays nobody.
     fn is_expensive(&self, bulk: bool) -> bool {
         bulk || self.counts_packets
     }

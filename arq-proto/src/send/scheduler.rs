@@ -10,8 +10,7 @@
 
 use crate::units::{LaneId, LaneSet};
 
-/// A lane that has something to send is passed over by at most so many chunks in a row of more urgent
-/// ones: about 1.5 % of the chunks are the price of a bound.
+/// Most chunks in a row of more urgent lanes while another lane waits: the bound costs them about 1.5 % of the chunks.
 pub(crate) const STARVATION_BOUND: u32 = 64;
 
 /// Counts how often each waiting lane was passed over.

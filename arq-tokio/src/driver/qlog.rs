@@ -61,9 +61,9 @@ struct Log {
     out: Option<BufWriter<File>>,
     begin: Instant,
     flushed_at: Instant,
-    /// Nobody knows which event is the last one: from here on each is written at once.
+    /// From here on each event is written at once, because any may be the last.
     has_ended: bool,
-    /// The latest of each figure: only what has changed is written.
+    /// The latest value of each figure: only changes are written.
     metrics: Map<String, Value>,
     own_metrics: Map<String, Value>,
 }
@@ -122,7 +122,7 @@ impl Log {
         let Some(out) = &mut self.out else { return };
         if let Err(error) = act(out) {
             tracing::warn!(%error, "a qlog ends early");
-            // What is buffered would be tried again.
+            // Dropping it would try again to write the buffer.
             if let Some(out) = self.out.take() {
                 drop(out.into_parts());
             }
@@ -204,7 +204,7 @@ fn own_metrics(stats: &Stats) -> Value {
     })
 }
 
-/// What of `new` is not in `old`, which then has it.
+/// The entries of `new` that differ from `old`, which is brought up to date.
 fn take_changed(old: &mut Map<String, Value>, new: Value) -> Map<String, Value> {
     let Value::Object(mut changed) = new else { return Map::new() };
     changed.retain(|name, value| old.get(name) != Some(value));
@@ -243,7 +243,7 @@ fn frame_record(frame: &Frame<'_>) -> Value {
         }
         Frame::Chunk(piece) => piece_record("stream", piece),
         Frame::Repair(piece) => piece_record("repair", piece),
-        // What there is no word for yet.
+        // A frame that is added later.
         _ => json!({ "frame_type": "unknown" }),
     }
 }
