@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! Who sends next, of the connections that could not send all that they have?
+//! Which connection sends next, of those that could not send everything?
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -13,7 +13,8 @@ use super::{
 #[derive(Default)]
 pub(super) struct Turns {
     queues: Mutex<Queues>,
-    /// Somebody waits for room: who comes now waits behind. Asked before every send, so it takes no lock.
+    /// Set while connections wait for room in the socket: newcomers queue behind them. Read before every send, without a
+    /// lock.
     blocked: AtomicBool,
 }
 
@@ -32,7 +33,7 @@ impl Turns {
         self.queues.lock().ready.push_back(connection);
     }
 
-    /// The socket is full, for one that `is_starved` if this turn has brought it nothing.
+    /// Queues a connection for room; `is_starved`: it has sent nothing in this turn.
     pub(super) fn wait_for_room(&self, connection: Arc<Inner>, is_starved: bool) {
         let mut queues = self.queues.lock();
         let queue = if is_starved { &mut queues.starved } else { &mut queues.served };
@@ -44,19 +45,19 @@ impl Turns {
         self.blocked.load(Ordering::Acquire)
     }
 
-    /// The socket has room again. It may be full before all who have waited are served: those who got nothing are
-    /// the first next time, so that each gets its share.
+    /// The socket has room again. It may be full before all waiting connections are served: those that sent nothing are the
+    /// first next time, so that each gets its share.
     pub(super) fn unblock(&self) {
         let mut queues = self.queues.lock();
         let Queues { ready, starved, served } = &mut *queues;
-        // Those whose turn was over have sent more recently.
+        // Connections whose turn was over have sent more recently.
         starved.append(served);
         starved.append(ready);
         std::mem::swap(ready, starved);
         self.blocked.store(false, Ordering::Release);
     }
 
-    /// Those whose turn it is: each once, so that none is served twice before another.
+    /// Connections whose turn it is, each once, so that none is served twice before another.
     pub(super) fn take_ready(&self) -> VecDeque<Arc<Inner>> {
         std::mem::take(&mut self.queues.lock().ready)
     }
