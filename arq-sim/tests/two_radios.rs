@@ -85,7 +85,7 @@ fn two_recorded_lte_radios_are_far_ahead_of_the_better_one() {
     ] {
         let (late, needless) = compare(name, radios);
         println!("{name}: {late:.2} of the better one");
-        assert!(late <= 0.6 && needless <= 0.12, "{late}, {needless}");
+        assert!(late <= 0.35 && needless <= 0.12, "{late}, {needless}");
     }
 }
 
@@ -95,5 +95,6 @@ fn a_poor_radio_does_a_good_one_no_harm() {
     let (late, needless) =
         compare("taxi + Starlink", ["nyc-lte/taxi.down", "starlink-leocc/link.mm"]);
     println!("{late:.2} of the better one");
-    assert!(late <= 1.1 && needless <= 0.12, "{late}, {needless}");
+    // A millisecond of 28: messages arrive at full ones.
+    assert!(late <= 1.12 && needless <= 0.12, "{late}, {needless}");
 }

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{path::standing::Standing, Connection, State};
+use super::{Connection, State};
 use crate::{
     error::ConnectionError, event::Event, recovery::sleep, redundancy::repair::ASKING_PROBES,
     sent::Content, timer::TimerKind,
@@ -130,7 +130,7 @@ impl Connection {
 
     /// The same for the path that is served.
     fn rearm_path(&mut self, now: Instant) {
-        if matches!(self.path.standing, Standing::Opening(_)) {
+        if self.path.is_opening() {
             return;
         }
         let reverse = self.path.acks.loss.upper();

@@ -10,10 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    draft::Draft, has_deadline, path::standing::Standing, validation::Candidate, Connection,
-    SocketSet, State,
-};
+use super::{draft::Draft, has_deadline, validation::Candidate, Connection, SocketSet, State};
 use crate::{
     batches::{Burst, Plan},
     config::Config,
@@ -162,9 +159,9 @@ impl Connection {
         out: &mut Vec<u8>,
         max_segments: usize,
     ) -> Option<Transmit> {
-        let transmit = match self.path.standing {
-            Standing::Opening(_) => self.transmit_opening(now, out),
-            Standing::Open => self
+        let transmit = match self.path.is_opening() {
+            true => self.transmit_opening(now, out),
+            false => self
                 .transmit_path(now, out)
                 .or_else(|| self.transmit_mtu_probe(now, out))
                 .or_else(|| self.transmit_to_candidate(now, out))

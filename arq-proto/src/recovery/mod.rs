@@ -75,6 +75,8 @@ use crate::{
 const PROOF_MEMORY_PACKETS: u64 = 1 << 16;
 /// Flights at a time whose ends have a time-out of their own.
 const MAX_TAILS: usize = 32;
+/// Packets of which another path may tell before this one does.
+const MAX_TOLD_ELSEWHERE: usize = 256;
 
 /// The sender's view of the path.
 #[derive(Debug)]
@@ -101,6 +103,10 @@ pub(crate) struct Recovery {
     /// Packets before this one also left on another path, since this one was silent. Those that are lost say nothing about
     /// what this path loses while it answers, and those that arrive made the copies needless.
     moved_below: PacketNumber,
+    /// Packets of which another path told first, and when they left: what this path says of them later is their round trip.
+    told_elsewhere: VecDeque<(u64, Instant)>,
+    /// A round trip that was learnt so, and not told the controller yet.
+    late_sample: Option<RttSample>,
     loss_deadline: Option<Instant>,
     /// When the peer was last asked: the newest packet in flight left, or a time-out decided to ask again.
     asked_at: Option<Instant>,
@@ -145,6 +151,8 @@ impl Recovery {
             largest_acked: None,
             path_from: PacketNumber(0),
             moved_below: PacketNumber(0),
+            told_elsewhere: VecDeque::new(),
+            late_sample: None,
             loss_deadline: None,
             asked_at: None,
             tails: VecDeque::new(),
@@ -382,7 +390,10 @@ impl Recovery {
             return Err(Violation::AckOfUnsent);
         }
         let in_flight_before = self.ledger.in_flight_bytes();
-        let mut newly = NewlyAcked::default();
+        let mut newly = NewlyAcked { took_this_path, ..NewlyAcked::default() };
+        if took_this_path {
+            self.sample_told_elsewhere(now, ack);
+        }
         for &(start, end) in ack.ranges.iter().rev() {
             let mut from = start;
             while let Some(number) = self.ledger.next_open(from, end) {
@@ -401,11 +412,14 @@ impl Recovery {
             self.probe_budget = None;
             let of_this_path = number >= self.path_from;
             let is_sample = of_this_path && took_this_path && number == ack.largest();
-            self.outcome.delay = took_this_path.then(|| now.saturating_duration_since(sent_at));
+            if took_this_path {
+                self.outcome.delay = Some(now.saturating_duration_since(sent_at));
+            }
             self.outcome.answers = true;
             self.outcome.acked_bytes = newly.bytes;
             self.outcome.needless_bytes = newly.needless_bytes;
             let rtt = is_sample.then(|| self.take_rtt(now, sent_at, ack.delay_us));
+            let rtt = rtt.or_else(|| self.late_sample.take());
             if of_this_path && newly.bytes > 0 {
                 self.controller.on_ack(&AckSample {
                     now,
@@ -425,6 +439,17 @@ impl Recovery {
         Ok(self.take_outcome())
     }
 
+    /// An acknowledgement on this path is too late to be news: it still tells how long this path takes.
+    fn sample_told_elsewhere(&mut self, now: Instant, ack: &Ack) {
+        let largest = ack.largest();
+        let told = self.told_elsewhere.iter().find(|(number, _)| *number == largest.0).copied();
+        self.told_elsewhere.retain(|(number, _)| *number > largest.0);
+        if let Some((_, sent_at)) = told.filter(|_| largest >= self.path_from) {
+            self.outcome.delay = Some(now.saturating_duration_since(sent_at));
+            self.late_sample = Some(self.take_rtt(now, sent_at, ack.delay_us));
+        }
+    }
+
     /// Takes the round-trip sample of a packet.
     fn take_rtt(&mut self, now: Instant, sent_at: Instant, delay_us: u64) -> RttSample {
         let delay = Duration::from_micros(delay_us.min(1_000_000));
@@ -439,6 +464,12 @@ impl Recovery {
         let Some(packet) = self.ledger.get(number) else { return };
         let (sent_at, bytes, app_limited) =
             (packet.sent_at, u64::from(packet.bytes), packet.app_limited);
+        if !newly.took_this_path {
+            if self.told_elsewhere.len() == MAX_TOLD_ELSEWHERE {
+                self.told_elsewhere.pop_front();
+            }
+            self.told_elsewhere.push_back((number, sent_at));
+        }
         if let Some(Fate::Lost(_, cause)) = before {
             let largest = PacketNumber(number);
             let lost = LossSample { now, bytes, packets: 1, largest, sent_at, cause };
@@ -640,6 +671,7 @@ impl Recovery {
 /// What one acknowledgement brought.
 #[derive(Default)]
 struct NewlyAcked {
+    took_this_path: bool,
     bytes: u64,
     /// Of packets whose contents also left on another path.
     needless_bytes: u64,

@@ -20,7 +20,7 @@ fn radio(mbps: u32, delay: Duration, loss: f32) -> WireConfig {
 }
 
 fn images() -> Flow {
-    Flow::reliable(6, 250_000, 80)
+    Flow::reliable(6, 60_000, 330)
 }
 
 /// Megabits a second that arrive.
@@ -46,7 +46,7 @@ fn bulk_uses_what_both_radios_carry() {
             shares.push(both / (alone[0] + alone[1]));
         }
         shares.sort_by(f64::total_cmp);
-        assert!(shares[shares.len() / 2] >= 0.85, "{mbps:?}, {loss}: {shares:?}");
+        assert!(shares[shares.len() / 2] > 0.9, "{mbps:?}, {loss}: {shares:?}");
     }
 }
 

@@ -12,5 +12,6 @@ mod common;
 
 mod handshake;
 mod keys;
+mod paths;
 mod policy;
 mod twins;

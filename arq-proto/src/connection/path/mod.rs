@@ -143,6 +143,11 @@ impl Path {
         }
     }
 
+    /// Whether the path was not shown to work yet.
+    pub(super) fn is_opening(&self) -> bool {
+        matches!(self.standing, Standing::Opening(_))
+    }
+
     /// Where the peer may be, if a packet may be sent there.
     pub(super) fn candidate(&self) -> Option<Candidate> {
         let probe = self.probe.as_ref().filter(|probe| probe.is_open)?;

@@ -5,6 +5,15 @@
 //! A path *is silent* once a packet has waited for an answer for one and a half median round trips, and nothing that left
 //! after it was answered either. A probe time-out waits for longer, since a repair on the same radio is lost with what it
 //! repairs; here the repair leaves on another one, and the worst that a wrong verdict costs is a copy.
+//!
+//! Requirements, numbered as in `docs/protocol.md` §11.3:
+//!
+//! - **ARQ-MP-5** A path is silent when its oldest packet of which, and of nothing later, was heard has waited for 1.5 median
+//!   round trips (the median and 5 ms, if that is more), or when an interface, a wish or the system says so. While another
+//!   path answers, all that is in flight on a silent one leaves there as well, urgent lanes first, and new messages begin
+//!   there. Nothing counts as lost by that, and no controller hears of it. The path is asked by PING each PTO base, after 2 s
+//!   less and less often, and used again with the first answer. The larger the share of copies that turned out needless, the
+//!   longer silence must last, up to four times. While no path answers, each does what one path does, and they take turns.
 
 use std::{
     collections::VecDeque,
@@ -66,7 +75,9 @@ impl Silence {
 
     /// How long an answer is waited for. `stretch` is 1 and more: the more copies turned out needless, the longer.
     pub(crate) fn threshold(&self, round_trip: Duration, stretch: f64) -> Duration {
-        let median = self.median(round_trip);
+        // Where a queue grows, the last ones took longest.
+        let latest = self.delays.iter().rev().take(2).min().copied().unwrap_or_default();
+        let median = self.median(round_trip).max(latest);
         median.mul_f64(MEDIANS * stretch.max(1.0)).max(median + MIN_MARGIN)
     }
 
@@ -97,8 +108,11 @@ impl Silence {
             self.past.pop_front();
         }
         self.past.push_back((now, lasted));
+        // Answers that were late are no fade.
+        let median = self.median(lasted);
         let lately = self.past.iter().rev().take_while(|(end, _)| now - *end <= RESTLESS_WITHIN);
-        if lately.count() >= RESTLESS_SILENCES {
+        let fades = lately.filter(|(_, lasted)| *lasted >= median);
+        if fades.count() >= RESTLESS_SILENCES {
             self.pause = (2 * self.pause).clamp(MIN_PAUSE, MAX_PAUSE);
             self.rests_until = Some(now + self.pause);
         } else {
@@ -144,7 +158,7 @@ mod tests {
         let mut silence = Silence::default();
         assert_eq!(silence.threshold(40 * MS, 1.0), 60 * MS, "of the round trip, without answers");
         // A tail of slow answers does not move it.
-        for delay in [30, 30, 30, 500, 30, 30, 900, 30, 30] {
+        for delay in [30, 30, 30, 500, 30, 30, 30, 30, 900] {
             silence.sample(delay * MS);
         }
         assert_eq!(silence.threshold(40 * MS, 1.0), 45 * MS);

@@ -193,11 +193,14 @@ impl Connection {
 
     /// An acknowledgement told of the path that is served.
     pub(in crate::connection) fn note_answer(&mut self, now: Instant, outcome: &Outcome) {
-        if self.others.is_empty() || !outcome.answers {
+        if self.others.is_empty() {
             return;
         }
         if let Some(delay) = outcome.delay {
             self.path.silence.sample(delay);
+        }
+        if !outcome.answers {
+            return;
         }
         self.path.needless_bytes += outcome.needless_bytes;
         self.others.copies.record(now, outcome.acked_bytes, outcome.needless_bytes);
