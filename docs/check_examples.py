@@ -71,6 +71,8 @@ def parameters(reader):
             found["REPAIR"] = True
         elif number == 7:
             found["RESEGMENT"] = True
+        elif number == 8:
+            found["PATHS"] = min(value.varint(), 4)
     if not {"LANE_WINDOW", "CONNECTION_WINDOW"} <= found.keys():
         raise Malformed("a window is missing")
     return found
@@ -98,6 +100,19 @@ def ack_bitmap(reader):
     if numbers[-1] < 0:
         raise Malformed("a number below 0")
     return f"ACK {' '.join(map(str, numbers))} after {delay} us"
+
+
+def path(reader):
+    number = reader.uint(8)
+    if number > 3:
+        raise Malformed("a path has a number from 0 to 3")
+    return number
+
+
+def path_state(reader):
+    uses = {1: "backup", 3: "paused"}
+    number, sequence, use = path(reader), reader.varint(), reader.uint(8)
+    return f"PATH_STATE of {number}, {sequence}: {uses.get(use, 'available')}"
 
 
 def message(reader):
@@ -150,6 +165,9 @@ FRAMES = {
     0x05: lambda r: f"MAX_DATA {r.varint()}",
     0x06: lambda r: f"PATH_CHALLENGE {r.uint(64):016x}",
     0x07: lambda r: f"PATH_RESPONSE {r.uint(64):016x}",
+    0x0A: lambda r: f"PATH {path(r)} {ack_ranges(r)}",
+    0x0B: lambda r: f"PATH {path(r)} {ack_bitmap(r)}",
+    0x0C: path_state,
 }
 LANE_FRAMES = {
     0x10: message,

@@ -441,7 +441,8 @@ impl World {
         let Some(index) = self.host_at(datagram.to) else { return };
         let exchange = self.exchanged.entry((HostId(index), datagram.from)).or_default();
         exchange.received_bytes += datagram.bytes.len() as u64;
-        let (id, socket) = self.hosts[index].owner.unwrap_or((HostId(index), SocketId::default()));
+        let itself = (HostId(index), SocketId::default());
+        let (id, socket) = self.hosts[index].owner.unwrap_or(itself);
         let index = id.0;
         let now = self.clock.now();
         if let Some(guest) = &mut self.hosts[index].guest {

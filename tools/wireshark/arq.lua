@@ -26,13 +26,14 @@ local PRIORITIES = {
 }
 local FRAMES = {
   [0x00] = "PADDING", [0x01] = "PING", [0x02] = "ACK", [0x03] = "ACK", [0x04] = "CLOSE", [0x05] = "MAX_DATA",
-  [0x06] = "PATH_CHALLENGE", [0x07] = "PATH_RESPONSE",
+  [0x06] = "PATH_CHALLENGE", [0x07] = "PATH_RESPONSE", [0x0a] = "PATH_ACK", [0x0b] = "PATH_ACK", [0x0c] = "PATH_STATE",
 }
 for high, name in pairs({ "MESSAGE", "CHUNK", "REPAIR", "MAX_LANE_DATA", "FORGET", "TIMESTAMP" }) do
   for lane = 0, 15 do FRAMES[high * 16 + lane] = name end
 end
+local USES = { [0] = "available", [1] = "backup", [3] = "paused" }
 local PARAMETERS = {
-  "MAX_DATAGRAM", "LANE_WINDOW", "CONNECTION_WINDOW", "HOLD", "APP", "REPAIR", "RESEGMENT",
+  "MAX_DATAGRAM", "LANE_WINDOW", "CONNECTION_WINDOW", "HOLD", "APP", "REPAIR", "RESEGMENT", "PATHS",
 }
 
 -- Fields -----------------------------------------------------------------------------------------------------------
@@ -50,6 +51,9 @@ field("dcid", "uint64", "Destination id", base.HEX)
 field("scid", "uint64", "Source id", base.HEX)
 field("instance", "uint64", "Instance", base.HEX)
 field("attempt", "uint8", "Attempt")
+field("path", "uint8", "Path")
+field("path.sequence", "uint64", "Sequence")
+field("path.use", "uint8", "Use", base.DEC, USES)
 field("version.count", "uint8", "Versions offered")
 field("version", "uint32", "Version", base.HEX)
 field("padding", "bytes", "Padding")
@@ -271,6 +275,24 @@ local function ack_bitmap(r, node)
   return table.concat(text, " ")
 end
 
+local function path(r, node)
+  local number = r:field(node, "path", 1):uint()
+  if number > 3 then fail("path: invalid value") end
+  return number
+end
+
+-- An acknowledgement of packets that took another path.
+local function of_path(acknowledgement)
+  return function(r, node) return ("path %d: %s"):format(path(r, node), acknowledgement(r, node)) end
+end
+
+local function path_state(r, node)
+  local number = path(r, node)
+  r:varint(node, "path.sequence")
+  local use = r:field(node, "path.use", 1):uint()
+  return ("path %d: %s"):format(number, USES[use] or USES[0])
+end
+
 local function message(r, node)
   local sequence = r:varint(node, "sequence")
   r:field(node, "data", r:varint(node, "length", 1, 65535))
@@ -312,6 +334,7 @@ end
 
 local BODIES = {
   [0x02] = ack_ranges, [0x03] = ack_bitmap, [0x04] = close, [0x05] = number("credit"), [0x06] = token, [0x07] = token,
+  [0x0a] = of_path(ack_ranges), [0x0b] = of_path(ack_bitmap), [0x0c] = path_state,
 }
 local LANE_BODIES = {
   message, chunk, repair, number("credit"), number("below"),

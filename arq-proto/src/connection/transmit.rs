@@ -531,15 +531,6 @@ impl Connection {
         self.path.acks.has_news() && self.path.acks.write(now, draft.room(out), out)
     }
 
-    /// What arrived on other paths is told here, too: their way back may be dead. `answers`: somebody waits for that.
-    fn offer_path_acks(&mut self, now: Instant, out: &mut Vec<u8>, draft: &Draft, answers: bool) {
-        for path in self.others.iter_mut() {
-            if path.acks.has_news_elsewhere(now, answers) {
-                path.acks.write_elsewhere(path.number, now, draft.room(out), out);
-            }
-        }
-    }
-
     /// Seals a packet and takes it for sent; returns its size.
     pub(super) fn finish_packet(
         &mut self,

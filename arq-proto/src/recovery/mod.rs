@@ -33,6 +33,7 @@
 //! - **ARQ-PTO-8** Timers exclude stalls (ARQ-RTT-2).
 //! - **ARQ-PTO-9** Where only PINGs and FORGETs are in flight, the first probe waits at least 250 ms.
 
+mod acknowledgement;
 pub(crate) mod left_out;
 pub(crate) mod loss;
 mod outcome;
@@ -58,8 +59,7 @@ use sleep::Sleeps;
 use crate::{
     batches::Burst,
     config::Config,
-    congestion::{self, AckSample, Controller, LossSample, RttSample, SentSample},
-    error::Violation,
+    congestion::{self, Controller, LossSample, RttSample, SentSample},
     observer::LostPacket,
     pacing::Pacer,
     path_loss::PathLoss,
@@ -68,7 +68,6 @@ use crate::{
     sent::{Contents, Fate, LossCause, SentLedger, SentPacket, Stride},
     stats::Stats,
     units::{PacketNumber, Rate},
-    wire::ack::Ack,
 };
 
 /// A reset, or a report, about a packet further back than this is out of date.
@@ -373,133 +372,6 @@ impl Recovery {
         self.heard_at = now;
     }
 
-    /// Takes an acknowledgement. `took_this_path`: only then it tells of the round trip (draft-ietf-quic-multipath,
-    /// "Computing Path RTT").
-    ///
-    /// # Errors
-    /// It acknowledges what was never sent.
-    pub(crate) fn on_ack(
-        &mut self,
-        now: Instant,
-        ack: &Ack,
-        took_this_path: bool,
-    ) -> Result<Outcome, Violation> {
-        // A receiver names what has arrived, so an honest one names none, however old its acknowledgement is.
-        let made_up = ack.ranges.iter().any(|&(start, end)| self.left_out.includes_any(start, end));
-        if made_up || ack.largest() >= self.next_number() {
-            return Err(Violation::AckOfUnsent);
-        }
-        let in_flight_before = self.ledger.in_flight_bytes();
-        let mut newly = NewlyAcked { took_this_path, ..NewlyAcked::default() };
-        if took_this_path {
-            self.sample_told_elsewhere(now, ack);
-        }
-        for &(start, end) in ack.ranges.iter().rev() {
-            let mut from = start;
-            while let Some(number) = self.ledger.next_open(from, end) {
-                self.acknowledge(now, number, &mut newly);
-                from = number + 1;
-            }
-        }
-        self.largest_acked = self.largest_acked.max(Some(ack.largest()));
-        while self.tails.front().is_some_and(|&(number, _)| number <= ack.largest()) {
-            self.tails.pop_front();
-        }
-        if let Some((number, sent_at, app_limited)) = newly.largest {
-            self.acked_at = Some(now);
-            self.listen_until = None;
-            self.pto_count = 0;
-            self.probe_budget = None;
-            let of_this_path = number >= self.path_from;
-            let is_sample = of_this_path && took_this_path && number == ack.largest();
-            if took_this_path {
-                self.outcome.delay = Some(now.saturating_duration_since(sent_at));
-            }
-            self.outcome.answers = true;
-            self.outcome.acked_bytes = newly.bytes;
-            self.outcome.needless_bytes = newly.needless_bytes;
-            let rtt = is_sample.then(|| self.take_rtt(now, sent_at, ack.delay_us));
-            let rtt = rtt.or_else(|| self.late_sample.take());
-            if of_this_path && newly.bytes > 0 {
-                self.controller.on_ack(&AckSample {
-                    now,
-                    bytes: newly.bytes,
-                    packets: newly.packets,
-                    largest: number,
-                    sent_at,
-                    rtt,
-                    smoothed_rtt: self.rtt.smoothed(),
-                    in_flight_bytes: in_flight_before,
-                    app_limited,
-                });
-            }
-        }
-        self.detect(now);
-        self.prune(now);
-        Ok(self.take_outcome())
-    }
-
-    /// An acknowledgement on this path is too late to be news: it still tells how long this path takes.
-    fn sample_told_elsewhere(&mut self, now: Instant, ack: &Ack) {
-        let largest = ack.largest();
-        let told = self.told_elsewhere.iter().find(|(number, _)| *number == largest.0).copied();
-        self.told_elsewhere.retain(|(number, _)| *number > largest.0);
-        if let Some((_, sent_at)) = told.filter(|_| largest >= self.path_from) {
-            self.outcome.delay = Some(now.saturating_duration_since(sent_at));
-            self.late_sample = Some(self.take_rtt(now, sent_at, ack.delay_us));
-        }
-    }
-
-    /// Takes the round-trip sample of a packet.
-    fn take_rtt(&mut self, now: Instant, sent_at: Instant, delay_us: u64) -> RttSample {
-        let delay = Duration::from_micros(delay_us.min(1_000_000));
-        let (sample, slept) =
-            (now.saturating_duration_since(sent_at), self.sleeps.unread_since(sent_at, now));
-        self.rtt.update_over_sleep(sample, slept, delay)
-    }
-
-    fn acknowledge(&mut self, now: Instant, number: u64, newly: &mut NewlyAcked) {
-        let before = self.ledger.set_fate(number, Fate::Acked);
-        self.outcome.acked.extend(self.ledger.take_contents(number));
-        let Some(packet) = self.ledger.get(number) else { return };
-        let (sent_at, bytes, app_limited) =
-            (packet.sent_at, u64::from(packet.bytes), packet.app_limited);
-        if !newly.took_this_path {
-            if self.told_elsewhere.len() == MAX_TOLD_ELSEWHERE {
-                self.told_elsewhere.pop_front();
-            }
-            self.told_elsewhere.push_back((number, sent_at));
-        }
-        if let Some(Fate::Lost(_, cause)) = before {
-            let largest = PacketNumber(number);
-            let lost = LossSample { now, bytes, packets: 1, largest, sent_at, cause };
-            self.on_spurious_loss(&lost);
-        } else if number >= self.path_from.0 {
-            newly.bytes += bytes;
-            newly.packets += 1;
-        }
-        if number < self.moved_below.0 {
-            newly.needless_bytes += bytes;
-        }
-        newly.largest = Some((PacketNumber(number), sent_at, app_limited));
-    }
-
-    fn on_spurious_loss(&mut self, lost: &LossSample) {
-        self.packets_spuriously_lost += 1;
-        if lost.largest < self.path_from {
-            return;
-        }
-        let largest_acked = self.largest_acked.unwrap_or_default();
-        let distance = largest_acked.0.saturating_sub(lost.largest.0);
-        // What nothing overtook was late with all the others: a longer delay, no reordering.
-        if distance > 0 {
-            let read_late = self.sleeps.asleep_since(lost.sent_at);
-            let late = lost.now.saturating_duration_since(lost.sent_at + read_late);
-            self.detector.on_spurious_loss(distance, late.saturating_sub(self.rtt.conservative()));
-        }
-        self.controller.on_spurious_loss(lost);
-    }
-
     /// The time of [`loss_deadline`](Self::loss_deadline) has come.
     pub(crate) fn on_loss_timer(&mut self, now: Instant) -> Outcome {
         self.detect(now);
@@ -666,17 +538,6 @@ impl Recovery {
         let rate = if self.rtt.is_measured() { self.pacing_rate() } else { Rate::default() };
         stats.pacing_bytes_per_sec = rate.bytes_per_second();
     }
-}
-
-/// What one acknowledgement brought.
-#[derive(Default)]
-struct NewlyAcked {
-    took_this_path: bool,
-    bytes: u64,
-    /// Of packets whose contents also left on another path.
-    needless_bytes: u64,
-    packets: u64,
-    largest: Option<(PacketNumber, Instant, bool)>,
 }
 
 #[cfg(test)]

@@ -32,10 +32,6 @@ pub const MAX_REASON_BYTES: usize = 200;
 
 /// One frame. `Padding` stands for all padding in a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a frame is handled where it is decoded, never stored"
-)]
 pub enum Frame<'a> {
     /// Nothing.
     Padding,

@@ -244,6 +244,15 @@ fn frame_record(frame: &Frame<'_>) -> Value {
         Frame::Chunk(piece) => piece_record("stream", piece),
         Frame::Repair(piece) => piece_record("repair", piece),
         // A frame that is added later.
+        Frame::PathAck { path, delay_us, ranges } => json!({
+            "frame_type": "path_ack",
+            "path_id": path.0,
+            "ack_delay": *delay_us as f64 / 1_000.0,
+            "acked_ranges": ranges,
+        }),
+        Frame::PathState { path, sequence, wish } => {
+            json!({ "frame_type": "path_state", "path_id": path.0, "sequence": sequence, "use": wish })
+        }
         _ => json!({ "frame_type": "unknown" }),
     }
 }

@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(lanes(125_000, &quick, &slow), (false, true), "not the urgent one before it");
         // The window of the quick one is shut: that alone is no reason.
         assert_eq!(lanes(1_200, &Candidate { free_in: 10 * MS, ..quick }, &slow), (false, false));
-        assert_eq!(lanes(1_200, &Candidate { free_in: 50 * MS, ..quick }, &slow).1, true);
+        assert!(lanes(1_200, &Candidate { free_in: 50 * MS, ..quick }, &slow).1);
         let backup = Candidate { is_backup: true, ..slow };
         assert_eq!(lanes(1 << 20, &quick, &backup), (false, false), "not while the first answers");
         // Best effort is not overtaken, unless its receiver waits.

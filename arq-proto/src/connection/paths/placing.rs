@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use super::{PathState, SocketSet};
 use crate::{
     connection::{
+        draft::Draft,
         has_deadline,
         path::{
             placement::{beside_primary, Candidate, Offer},
@@ -115,6 +116,21 @@ impl Connection {
                 beside_primary(path, primary, queued, |lane| has_deadline(&self.config, lane))
             }
             _ => Offer::ALL,
+        }
+    }
+
+    /// What arrived on other paths is told here, too: their way back may be dead. `answers`: somebody waits for that.
+    pub(in crate::connection) fn offer_path_acks(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+        draft: &Draft,
+        answers: bool,
+    ) {
+        for path in self.others.iter_mut() {
+            if path.acks.has_news_elsewhere(now, answers) {
+                path.acks.write_elsewhere(path.number, now, draft.room(out), out);
+            }
         }
     }
 
