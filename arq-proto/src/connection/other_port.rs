@@ -38,7 +38,9 @@ impl OtherPort {
 impl Connection {
     /// A probe time-out has passed.
     pub(super) fn consider_other_port(&mut self, now: Instant) {
-        if !self.config.may_change_port || !self.dialled || self.is_unconfirmed() {
+        // Another interface is another port, too.
+        let is_needed = self.config.may_change_port && self.others.is_empty();
+        if !is_needed || !self.dialled || self.is_unconfirmed() {
             return;
         }
         let time_outs = self.path.recovery.time_outs();

@@ -133,10 +133,9 @@ impl Connection {
             State::Open { .. } | State::Flushing { .. } => self
                 .transmit_handshake(out)
                 .or_else(|| self.transmit_on_paths(now, out, max_segments, blocked)),
-            State::Closing(_) => self
-                .with_path(self.path_in_use(), |connection| connection.transmit_close(now, out))
-                .flatten()
-                .or_else(|| self.transmit_handshake(out)),
+            State::Closing(_) => {
+                self.transmit_end(now, out).or_else(|| self.transmit_handshake(out))
+            }
             State::Drained => None,
         };
         if let Some(transmit) = &transmit {
@@ -579,7 +578,10 @@ impl Connection {
         Some(bytes)
     }
 
-    fn transmit_close(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
+    pub(super) fn transmit_close(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
+        if self.path.is_opening() {
+            return None;
+        }
         let reason = self.take_close();
         if reason.is_none() && !self.path.acks.is_due() {
             return None;

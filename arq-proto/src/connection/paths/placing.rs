@@ -134,8 +134,16 @@ impl Connection {
         }
     }
 
-    /// The path on which the end is told.
-    pub(in crate::connection) fn path_in_use(&self) -> PathNumber {
-        self.others.primary.number()
+    /// The end is told on the path in use, and answered on the one that it was told on.
+    pub(in crate::connection) fn transmit_end(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let primary = self.others.primary.number();
+        let others = PathNumber::all().filter(|number| *number != primary);
+        std::iter::once(primary).chain(others).find_map(|number| {
+            self.with_path(number, |connection| connection.transmit_close(now, out)).flatten()
+        })
     }
 }
