@@ -22,7 +22,7 @@ const NEAR: [&str; 3] = ["lan", "wifi-robot", "v2v"];
 const FAR: [&str; 3] = ["cellular", "leo-satellite", "geo-satellite"];
 /// Files for one end, each used by name in a test below; the secured ones in `zenoh-link/tests/secured`, which makes their
 /// certificates.
-const ROLES: [&str; 11] = [
+const ROLES: [&str; 13] = [
     "router",
     "peer",
     "client",
@@ -32,6 +32,8 @@ const ROLES: [&str; 11] = [
     "router-to-router-robot",
     "multilink-router",
     "multilink-robot",
+    "two-radios-vehicle",
+    "two-radios-robot",
     "secured-router",
     "secured-vehicle",
 ];
@@ -202,6 +204,21 @@ fn links_share_a_session_by_priority_and_reliability() {
     carry(&station, &robot, "robot/1/command");
 }
 
+#[test]
+fn one_link_leads_over_two_radios() {
+    let router = Node::of("router").open();
+    for (name, radios) in
+        [("two-radios-vehicle", "wlan0,wwan0:backup"), ("two-radios-robot", "wlan0,wlan1")]
+    {
+        // The only interface that every machine has.
+        let [a, b] = [(); 2].map(|()| Node::of(name).over(radios, "lo").dial(&router).open());
+        carry_both_ways(&a, &b);
+        for session in [&a, &b] {
+            assert_eq!(session.info().links().wait().count(), 1, "{name}");
+        }
+    }
+}
+
 /// A session that will be opened from a file.
 struct Node {
     config: Config,
@@ -233,6 +250,18 @@ impl Node {
         });
         let readdressed: Vec<_> = readdressed.collect();
         self.connect_to(&readdressed)
+    }
+
+    /// Through another interface than those that the file names.
+    fn over(self, radios: &str, interface: &str) -> Self {
+        let wanted = endpoints(&self.config, "connect", &self.effective_mode());
+        let elsewhere = wanted.iter().map(|endpoint| {
+            let text = endpoint.to_string();
+            assert!(text.contains(radios), "{text} leads over {radios}");
+            text.replace(radios, interface).parse().unwrap()
+        });
+        let elsewhere: Vec<EndPoint> = elsewhere.collect();
+        self.connect_to(&elsewhere)
     }
 
     fn connect_to(mut self, endpoints: &[EndPoint]) -> Self {
