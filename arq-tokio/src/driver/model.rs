@@ -7,12 +7,12 @@
 //! lost: everybody waits then, which `shuttle` notices, and prints the schedule. It is preferred to `loom`, as it runs the
 //! whole driver as it is, with tokio's `Notify` and channels. `loom` visits every interleaving and every order of memory, of
 //! which there are too many here, and has no weak references. What is left unproven is the memory order of two atomics,
-//! `Role` and `Turns::blocked`: they release and acquire, and what they speak of is behind locks.
+//! `Role` and `Turns::full`: they release and acquire, and what they speak of is behind locks.
 //!
 //! Proof that it bites: each of these changes ends in a deadlock within a second.
 //! - `Role::take_on` with `SENDING => return false`: the sender is not told that there is more.
-//! - `Turns::wait_for_room` that does not set `blocked`: nobody waits for the socket to have room.
-//! - `Inner::wait_for_room` that parks after it has told the driver.
+//! - `Turns::wait_for_room` that does not set `full`: nobody waits for the socket to have room.
+//! - `Inner::keep_for_later` that parks after it has told the driver.
 //! - `Inner::offer` that registers the writer under another hold of the lock than the one in which the lane was full.
 //! - `LaneWaiters::collect` that ignores `Event::Writable`.
 //!
@@ -44,7 +44,9 @@ use tokio::{
     sync::{mpsc, watch},
 };
 
-use super::{connection::Connection, endpoint::Progress, now, run, shared::Shared, Driver};
+use super::{
+    connection::Connection, endpoint::Progress, now, ports::Sockets, run, shared::Shared, Driver,
+};
 use crate::socket::{DatagramSocket, ReceiveBatch, Segments};
 
 const NEAR: ([u8; 4], u16) = ([10, 0, 0, 1], 1);
@@ -213,11 +215,13 @@ fn all_is_sent() {
     let config = config.build().unwrap();
     let wire = Wire::new(config.clone());
     let (offer, _) = mpsc::channel(1);
-    let socket = Box::new(wire.clone());
-    let shared = Arc::new(Shared::new(socket, EndpointConfig::default(), offer, true).unwrap());
+    let sockets = Sockets::one(Arc::new(wire.clone()));
+    let config_of_endpoint = EndpointConfig::default();
+    let shared = Shared::new(sockets, None, config_of_endpoint, offer, true).unwrap();
+    let shared = Arc::new(shared);
     let (report, _progress) = watch::channel(Progress::InUse);
     // It does not end: that takes time.
-    drop(spawn(run(Driver(shared.clone()), report)));
+    drop(spawn(run(Driver { shared: shared.clone(), news: None }, report)));
     let connection = connect(&shared, config);
     wire.set_room(0);
     let tasks: Vec<_> = (0..2)
