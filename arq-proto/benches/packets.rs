@@ -18,7 +18,8 @@ use arq_proto::{
         frame::{ChunkFrame, Frame},
         protection::{Opened, PacketProtection},
     },
-    Config, ConfigBuilder, CongestionConfig, ConnectionId, LaneId, PacketNumber, Reliability,
+    Config, ConfigBuilder, CongestionConfig, ConnectionId, LaneId, PacketNumber, PathNumber,
+    Reliability,
 };
 use arq_sim::{
     harness::Victim,
@@ -43,13 +44,14 @@ fn write_packet(protection: &mut PacketProtection, number: PacketNumber, out: &m
     let chunk =
         ChunkFrame { lane: lane(5), seq: 99, message_bytes, chunk_bytes, index: 3, data: &CHUNK };
     Frame::Chunk(chunk).encode(out);
-    let sealed = protection.seal(number, out, 0);
+    let sealed = protection.seal(PathNumber::FIRST, number, out, 0);
     assert_eq!(sealed, Ok(()));
 }
 
 fn read_packet(now: Instant, protection: &mut PacketProtection, datagram: &mut [u8]) -> usize {
     let expand = |number| Some(PacketNumber::expand(number, PacketNumber(1_000)));
-    let opened = protection.open(now, || Duration::ZERO, DCID, datagram, expand);
+    let opened =
+        protection.open(now, || Duration::ZERO, (PathNumber::FIRST, DCID), datagram, expand);
     let Ok(Opened { frames, .. }) = opened else { return 0 };
     let mut reader = Reader::new(frames);
     let mut bytes = 0;

@@ -89,14 +89,4 @@ impl Timers {
             .filter_map(|kind| Some((self.deadlines[kind as usize]?, kind)))
             .min()
     }
-
-    /// Takes one timer that is due.
-    pub(crate) fn take_due(&mut self, now: Instant) -> Option<TimerKind> {
-        let (deadline, kind) = self.next()?;
-        if deadline > now {
-            return None;
-        }
-        self.set(kind, None);
-        Some(kind)
-    }
 }

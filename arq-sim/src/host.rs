@@ -11,7 +11,7 @@ use std::{
 
 use arq_proto::{
     Config, Connection, ConnectionError, ConnectionHandle, Endpoint, EndpointConfig, Event,
-    TimerKind,
+    PathEvent, PathNumber, SocketId, TimerKind,
 };
 use fastrand::Rng;
 
@@ -91,6 +91,8 @@ pub struct Conn {
     pub connected_at: Option<Duration>,
     /// When it was found that the host loses batches, since the start of the world.
     pub batches_lost_at: Option<Duration>,
+    /// What happened to its paths, and when.
+    pub path_events: Vec<(Duration, PathNumber, PathEvent)>,
     /// When and why it ended.
     pub closed: Option<(Duration, ConnectionError)>,
     /// The endpoint has forgotten it.
@@ -110,6 +112,7 @@ impl Conn {
             app,
             connected_at: None,
             batches_lost_at: None,
+            path_events: Vec::new(),
             closed: None,
             removed: false,
             armed: None,
@@ -140,6 +143,7 @@ impl Conn {
 
 /// A datagram that a host wants to send.
 pub(crate) struct Outgoing {
+    pub(crate) socket: SocketId,
     pub(crate) to: SocketAddr,
     pub(crate) bytes: Vec<u8>,
     /// It does not get out of the host.
@@ -154,6 +158,10 @@ pub struct Host {
     pub(crate) endpoint: Option<Endpoint>,
     /// It speaks another protocol.
     pub(crate) guest: Option<Box<dyn Guest>>,
+    /// It is only another radio of that one.
+    pub(crate) owner: Option<(HostId, SocketId)>,
+    /// Its other radios.
+    pub(crate) radios: Vec<HostId>,
     pub(crate) life: u32,
     pub(crate) conns: BTreeMap<ConnectionHandle, Conn>,
     pub(crate) accepted: Vec<ConnId>,
@@ -172,6 +180,8 @@ impl Host {
             config,
             endpoint: Some(endpoint),
             guest: None,
+            owner: None,
+            radios: Vec::new(),
             life: 0,
             conns: BTreeMap::new(),
             accepted: Vec::new(),
@@ -183,7 +193,7 @@ impl Host {
 
     /// Whether anybody reads its socket.
     pub(crate) fn is_there(&self) -> bool {
-        self.endpoint.is_some() || self.guest.is_some()
+        self.endpoint.is_some() || self.guest.is_some() || self.owner.is_some()
     }
 
     /// Forgets everything, as a process does that is killed and started again.
@@ -224,6 +234,9 @@ impl Host {
                 return Err("the driving loop never ends".into());
             }
             let events = take_events(conn, clock)?;
+            while let Some(event) = conn.connection.poll_endpoint_event() {
+                self.endpoint.iter_mut().for_each(|e| e.handle_event(handle, event.clone()));
+            }
             let read = conn.app.read(clock, &mut conn.connection);
             let written = conn.app.write(clock, &mut conn.connection);
             let (segments, batch_loss) = (self.config.segments, self.config.batch_loss);
@@ -258,6 +271,7 @@ fn take_events(conn: &mut Conn, clock: &Clock) -> Result<usize, String> {
             Event::Connected => conn.connected_at = Some(clock.offset()),
             Event::Readable(lane) => conn.app.on_readable(lane),
             Event::Writable(lane) => conn.app.on_writable(lane),
+            Event::Path(path, event) => conn.path_events.push((clock.offset(), path, event)),
             Event::BatchesLost => conn.batches_lost_at = Some(clock.offset()),
             Event::Closed(error) => conn.closed = Some((clock.offset(), error)),
             other => return Err(format!("{other:?} is news")),
@@ -291,8 +305,8 @@ fn transmit(
         invariant::check_transmit(&transmit, buf.len(), segments)?;
         let vanishes = buf.len() > transmit.segment_size && loses_batch();
         for segment in buf.chunks(transmit.segment_size) {
-            let (to, bytes) = (transmit.destination, segment.to_vec());
-            outgoing.push(Outgoing { to, bytes, vanishes });
+            let (socket, to) = (transmit.socket, transmit.destination);
+            outgoing.push(Outgoing { socket, to, bytes: segment.to_vec(), vanishes });
         }
         count += 1;
         if count > MAX_ROUNDS {

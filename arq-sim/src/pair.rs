@@ -6,12 +6,13 @@ use std::{fmt::Write as _, net::SocketAddr, sync::Arc, time::Duration};
 
 use arq_proto::{
     session::{Protection, Security},
-    Connect, EndpointConfig, LaneId, Reliability, Stats,
+    Connect, EndpointConfig, Interface, LaneId, Reliability, SocketId, Stats,
 };
 
 use crate::{
     app::AppPlan,
     host::{Conn, ConnId, HostConfig, HostId},
+    wire::WireConfig,
     Halt, Scenario, World,
 };
 
@@ -27,6 +28,8 @@ pub struct Pair {
     pub client: HostId,
     /// The server.
     pub server: HostId,
+    /// Further radios of the client.
+    pub radios: Vec<HostId>,
     /// The client's connection.
     pub conn: ConnId,
     client_plan: AppPlan,
@@ -109,9 +112,18 @@ impl Pair {
         });
         world.lay_wire(client, server, scenario.up.clone());
         world.lay_wire(server, client, scenario.down.clone());
+        let radios = lay_radios(&mut world, client, server, &scenario.radios);
         let conn = world.connect(client, server, connect, scenario.client.clone());
+        if !radios.is_empty() {
+            world.with_conn(conn, |clock, connection, _| {
+                for socket in (0..=radios.len() as u8).map(SocketId) {
+                    let interface = Interface { socket, is_up: true, is_backup: false };
+                    connection.handle_interface(clock.now(), interface);
+                }
+            });
+        }
         let (client_plan, server_plan) = (scenario.client.clone(), scenario.server.clone());
-        Self { world, client, server, conn, client_plan, server_plan }
+        Self { world, client, server, radios, conn, client_plan, server_plan }
     }
 
     /// The connection that the server accepted last.
@@ -243,6 +255,24 @@ impl Pair {
         }
         out
     }
+}
+
+fn lay_radios(
+    world: &mut World,
+    client: HostId,
+    server: HostId,
+    wires: &[(WireConfig, WireConfig)],
+) -> Vec<HostId> {
+    let names = ["client's 2nd", "client's 3rd", "client's 4th"];
+    let of_each = (2..).zip(wires).zip(names);
+    of_each
+        .map(|((number, (up, down)), name)| {
+            let radio = world.add_radio(client, name, parse(&format!("10.0.{number}.1:40001")));
+            world.lay_wire(radio, server, up.clone());
+            world.lay_wire(server, radio, down.clone());
+            radio
+        })
+        .collect()
 }
 
 fn parse(address: &str) -> SocketAddr {

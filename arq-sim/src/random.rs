@@ -54,6 +54,7 @@ impl Scenario {
             seed,
             up,
             down,
+            radios: Vec::new(),
             config,
             client: random_plan(&mut rng, bytes),
             server: random_plan(&mut rng, bytes / 2),

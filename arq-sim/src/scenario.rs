@@ -23,6 +23,8 @@ pub struct Scenario {
     pub up: WireConfig,
     /// From the server to the client.
     pub down: WireConfig,
+    /// Further radios of the client, each with a wire to the server and one back.
+    pub radios: Vec<(WireConfig, WireConfig)>,
     /// The knobs of both sides.
     pub config: ConfigBuilder,
     /// What the client's application does.
@@ -54,6 +56,7 @@ impl Scenario {
             seed,
             up: wire.clone(),
             down: wire,
+            radios: Vec::new(),
             config: Config::builder(),
             client: AppPlan::default(),
             server: AppPlan::default(),
@@ -71,6 +74,14 @@ impl Scenario {
     #[must_use]
     pub fn wire(self, wire: WireConfig) -> Self {
         Self { up: wire.clone(), down: wire, ..self }
+    }
+
+    /// The client has another radio, with the same wire in both directions, and both sides take several paths.
+    #[must_use]
+    pub fn radio(mut self, wire: WireConfig) -> Self {
+        self.radios.push((wire.clone(), wire));
+        self.config.paths = 4;
+        self
     }
 
     /// The knobs of both sides.

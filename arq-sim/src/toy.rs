@@ -347,6 +347,10 @@ impl Session for ToySession {
         self.peer_params.as_deref()
     }
 
+    fn export(&self) -> Option<[u8; 16]> {
+        Some(digest128(self.master?, &[b"paths"]))
+    }
+
     fn peer(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         Some(Arc::new(self.toy.secret))
     }

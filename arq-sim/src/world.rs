@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use arq_proto::{Connect, Connection, ConnectionHandle, Endpoint, Routed};
+use arq_proto::{Connect, Connection, ConnectionHandle, Endpoint, Routed, SocketId};
 use bytes::Bytes;
 use fastrand::Rng;
 use thiserror::Error;
@@ -110,6 +110,30 @@ impl World {
         let seed = self.rng.u64(..);
         self.hosts.push(Host::new(id, config, seed, &self.clock));
         id
+    }
+
+    /// Gives a host another radio, with wires of its own. Its connections call that by the socket returned by
+    /// [`Self::socket_of`].
+    pub fn add_radio(&mut self, host: HostId, name: &'static str, address: SocketAddr) -> HostId {
+        let radio = self.add_host(HostConfig::new(name, address));
+        self.hosts[host.0].radios.push(radio);
+        // A handful.
+        let socket = SocketId(self.hosts[host.0].radios.len() as u8);
+        self.hosts[radio.0].endpoint = None;
+        self.hosts[radio.0].owner = Some((host, socket));
+        radio
+    }
+
+    /// The socket of a radio.
+    #[must_use]
+    pub fn socket_of(&self, radio: HostId) -> SocketId {
+        self.hosts[radio.0].owner.map(|(_, socket)| socket).unwrap_or_default()
+    }
+
+    /// What a host's socket stands for.
+    fn radio(&self, host: HostId, socket: SocketId) -> HostId {
+        let place = usize::from(socket.0).checked_sub(1);
+        place.and_then(|place| self.hosts[host.0].radios.get(place)).copied().unwrap_or(host)
     }
 
     /// Ends the log and its hash: whoever runs hours of many flows reads neither.
@@ -415,9 +439,10 @@ impl World {
 
     fn arrive(&mut self, datagram: &Datagram) {
         let Some(index) = self.host_at(datagram.to) else { return };
-        let id = HostId(index);
-        let exchange = self.exchanged.entry((id, datagram.from)).or_default();
+        let exchange = self.exchanged.entry((HostId(index), datagram.from)).or_default();
         exchange.received_bytes += datagram.bytes.len() as u64;
+        let (id, socket) = self.hosts[index].owner.unwrap_or((HostId(index), SocketId::default()));
+        let index = id.0;
         let now = self.clock.now();
         if let Some(guest) = &mut self.hosts[index].guest {
             guest.handle_datagram(self.clock.offset(), datagram.from, &datagram.bytes);
@@ -433,9 +458,9 @@ impl World {
             Routed::Dropped => {}
             Routed::Reply => {
                 let (to, vanishes) = (datagram.from, false);
-                self.dispatch(id, vec![Outgoing { to, bytes: reply, vanishes }]);
+                self.dispatch(id, vec![Outgoing { socket, to, bytes: reply, vanishes }]);
             }
-            Routed::Connection(handle) => self.hand_over(id, handle, datagram),
+            Routed::Connection(handle) => self.hand_over(id, handle, datagram, socket),
             Routed::Accepted { handle, connection, older } => {
                 let plan = host.config.on_accept.clone();
                 let config = host.config.endpoint.accept.clone().unwrap_or_default();
@@ -448,18 +473,25 @@ impl World {
                         connection.handle_newcomer(clock.now(), datagram.from);
                     });
                 }
-                self.hand_over(id, handle, datagram);
+                self.hand_over(id, handle, datagram, socket);
             }
         }
     }
 
-    fn hand_over(&mut self, host: HostId, handle: ConnectionHandle, datagram: &Datagram) {
+    fn hand_over(
+        &mut self,
+        host: HostId,
+        handle: ConnectionHandle,
+        datagram: &Datagram,
+        socket: SocketId,
+    ) {
         let clock = self.clock;
         let id = ConnId { host, handle, life: self.hosts[host.0].life };
         if let Some(conn) = self.live_conn(id) {
             conn.watch.on_datagrams(&clock, 1);
             let bytes = &mut datagram.bytes.to_vec();
-            conn.connection.handle_datagram(clock.now(), datagram.from, bytes);
+            let received = arq_proto::Datagram::new(datagram.from, None, bytes).through(socket);
+            conn.connection.handle_datagrams(clock.now(), [received]);
             if !(self.hosts[host.0].config.reads_together && self.more_arrives(datagram)) {
                 self.service(id);
             }

@@ -155,6 +155,11 @@ impl Session for TlsSession {
         self.connection.quic_transport_parameters()
     }
 
+    fn export(&self) -> Option<[u8; 16]> {
+        const LABEL: &[u8] = b"EXPORTER-zenoh-arq-paths";
+        self.connection.export_keying_material([0; 16], LABEL, None).ok()
+    }
+
     fn peer(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         let shown = self.connection.peer_certificates()?;
         let peer = match self.has_raw_keys {

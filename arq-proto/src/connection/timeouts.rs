@@ -134,7 +134,8 @@ impl Connection {
         }
         let reverse = self.path.acks.loss.upper();
         self.path.timers.set(TimerKind::Loss, self.path.recovery.loss_deadline());
-        self.path.timers.set(TimerKind::Pto, self.path.recovery.pto_deadline(reverse));
+        let pto = self.path.recovery.pto_deadline(reverse).filter(|_| !self.is_replaceable());
+        self.path.timers.set(TimerKind::Pto, pto);
         self.path.timers.set(TimerKind::Ack, self.path.acks.deadline());
         self.path.timers.set(TimerKind::PathMtu, self.path.mtu.deadline());
         self.rearm_silence(now);

@@ -50,9 +50,10 @@ impl Recovery {
     /// When the oldest packet left of which, and of nothing later, was heard.
     pub(crate) fn unheard_since(&mut self) -> Option<Instant> {
         let heard = self.largest_acked.map_or(0, |largest| largest.0 + 1);
-        let listen_until = self.listen_until;
-        let (_, packet) = self.ledger.in_flight().find(|(number, _)| *number >= heard)?;
-        Some(packet.sent_at.max(listen_until.unwrap_or(packet.sent_at)))
+        // One that was given up in the meantime counts as well.
+        let oldest = self.ledger.next_open(heard, u64::MAX)?;
+        let sent_at = self.ledger.get(oldest)?.sent_at;
+        Some(sent_at.max(self.listen_until.unwrap_or(sent_at)))
     }
 
     /// What is in flight leaves on another path as well, since this one is silent. That is no loss, and no congestion.

@@ -41,7 +41,7 @@ fn overtaken_flight(recovery: &mut Recovery, sent_at: Instant, packets: u32) -> 
 fn acknowledge(recovery: &mut Recovery, now: Instant, start: u64) -> Outcome {
     let end = recovery.next_number().0 - 1;
     let ack = Ack { delay_us: 0, ranges: smallvec![(start, end)] };
-    recovery.on_ack(now, &ack).unwrap()
+    recovery.on_ack(now, &ack, true).unwrap()
 }
 
 // ARQ-CC-1, ARQ-PTO-6

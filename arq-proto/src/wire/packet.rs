@@ -462,6 +462,7 @@ mod tests {
                 hold: Duration::from_secs(3_600),
                 repair: true,
                 resegment: true,
+                paths: 1,
                 app: Bytes::from_static(&[b'x'; 64]),
             },
         };

@@ -2,6 +2,8 @@
 
 //! Hosts that speak another protocol.
 
+use arq_proto::SocketId;
+
 use super::{events::Action, World};
 use crate::{
     guest::Guest,
@@ -27,7 +29,7 @@ impl World {
         let guest = self.hosts[host.0].guest.as_mut().expect("a guest");
         let mut outgoing = Vec::new();
         while let Some((to, bytes)) = guest.poll_transmit(now) {
-            outgoing.push(Outgoing { to, bytes, vanishes: false });
+            outgoing.push(Outgoing { socket: SocketId::default(), to, bytes, vanishes: false });
         }
         let timeout = guest.poll_timeout();
         self.dispatch(host, outgoing);

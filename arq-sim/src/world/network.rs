@@ -17,8 +17,9 @@ use crate::{
 impl World {
     /// Sends what a host wants sent.
     pub(super) fn dispatch(&mut self, from: HostId, outgoing: Vec<Outgoing>) {
-        let source = self.address(from);
-        for Outgoing { to, bytes, vanishes } in outgoing {
+        for Outgoing { socket, to, bytes, vanishes } in outgoing {
+            let from = self.radio(from, socket);
+            let source = self.address(from);
             let exchange = self.exchanged.entry((from, to)).or_default();
             exchange.sent_bytes += bytes.len() as u64;
             let datagram = Datagram { from: source, to, bytes: Bytes::from(bytes) };

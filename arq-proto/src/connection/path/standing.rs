@@ -130,7 +130,7 @@ mod tests {
         #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
         let t0 = Instant::now();
         let mut opening = Opening::answering(t0, 7);
-        let mut asked = |opening: &mut Opening| {
+        let asked = |opening: &mut Opening| {
             (0..10)
                 .filter(|_| {
                     opening.ask();

@@ -18,6 +18,8 @@ use crate::{
 
 /// What was needless counts for about so long.
 const COPIES_MEMORY: Duration = Duration::from_secs(20);
+/// Silence is waited for so much longer than usual at most.
+const MAX_STRETCH: f64 = 4.0;
 /// Bytes that count as needed before anything is known: the first copies are not judged by themselves.
 const MIN_NEEDED_BYTES: f64 = 20_000.0;
 
@@ -75,20 +77,23 @@ impl Connection {
         !self.path.is_usable() && self.has_usable_other()
     }
 
-    /// When the path that is served has been silent for long enough.
-    pub(super) fn silence_deadline(&mut self, now: Instant) -> Option<Instant> {
-        if self.others.is_empty() || !self.path.is_usable() {
-            return None;
-        }
-        let stretch = self.others.copies.stretch(now, self.config.copies_percent).min(1_000.0);
+    /// Whether silence, not a probe time-out, decides about the path that is served: another one takes over.
+    pub(in crate::connection) fn is_replaceable(&self) -> bool {
+        !self.others.is_empty() && self.path.is_usable() && self.has_usable_other()
+    }
+
+    /// When the path that is served has been silent for long enough. It must have been heard before.
+    fn silence_deadline(&mut self, now: Instant) -> Option<Instant> {
+        let stretch = self.others.copies.stretch(now, self.config.copies_percent);
         let round_trip = self.path.recovery.rtt().smoothed();
         let since = self.path.recovery.unheard_since()?;
-        Some(since + self.path.silence.threshold(round_trip, stretch))
+        Some(since + self.path.silence.threshold(round_trip, stretch.min(MAX_STRETCH)))
     }
 
     /// Sets the timer of the path that is served.
     pub(in crate::connection) fn rearm_silence(&mut self, now: Instant) {
-        let deadline = self.silence_deadline(now);
+        let is_watched = !self.others.is_empty() && self.path.is_usable();
+        let deadline = if is_watched { self.silence_deadline(now) } else { None };
         self.path.timers.set(TimerKind::Silence, deadline);
     }
 
@@ -158,6 +163,10 @@ impl Connection {
         }
         self.path.needless_bytes += outcome.needless_bytes;
         self.others.copies.record(now, outcome.acked_bytes, outcome.needless_bytes);
+        // What left before the silence may be told on another path now, and the silence goes on.
+        if self.path.silence.is_silent() && self.silence_deadline(now).is_some_and(|at| at <= now) {
+            return;
+        }
         if let Some(lasted) = self.path.silence.end(now) {
             self.path.recovery.on_silence_ended();
             self.tell_path(PathEvent::Answers(lasted));

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! A radio is gone for a while: how late are messages?
+
+use std::{ops::Range, time::Duration};
+
+use arq_proto::{PathEvent, PathState, Reliability};
+use arq_sim::{Flow, Pair, Scenario, WireConfig};
+use fastrand::Rng;
+
+use crate::common::{seeds, MS, SEC};
+
+/// Commands at 50 Hz in both directions.
+fn commands() -> Flow {
+    Flow::reliable(2, 400, 250).every(20 * MS)
+}
+
+/// Two radios with these delays one way. The first is gone at these times.
+fn two_radios(seed: u64, delays_ms: [u32; 2], outages: &[Range<Duration>]) -> Scenario {
+    let [first, second] = delays_ms.map(|ms| WireConfig::with_delay(ms * MS));
+    let first = WireConfig { blackouts: outages.to_vec(), ..first };
+    Scenario::new(seed).wire(first).radio(second).both_send([commands()])
+}
+
+/// Runs a scenario to its end; returns the longest latency of each direction.
+fn longest(scenario: &Scenario) -> [Duration; 2] {
+    let mut pair = Pair::new(scenario);
+    pair.run_to_connected(scenario.limit).unwrap();
+    pair.run_to_delivery(scenario.limit).unwrap_or_else(|halt| {
+        panic!("{halt}\n{}\n{}", pair.describe(), pair.world.log().ladder(60))
+    });
+    let lane = arq_sim::lane(2, Reliability::Reliable);
+    [pair.server_side(), pair.client_side()]
+        .map(|side| side.app.inbox(lane).latencies.iter().skip(50).copied().max().unwrap())
+}
+
+// ARQ-MP-5
+#[test]
+fn an_outage_of_a_radio_costs_one_and_a_half_round_trips() {
+    for delays in [[10, 10], [30, 30], [15, 60], [60, 15]] {
+        let bound = 3 * delays[0] * MS + delays[1] * MS + 15 * MS;
+        let (mut late, mut runs) = (Vec::new(), 0);
+        for seed in seeds(25) {
+            let mut rng = Rng::with_seed(seed);
+            let start = 2 * SEC + 2 * SEC.mul_f64(rng.f64());
+            let outage = start..start + SEC + 2 * SEC.mul_f64(rng.f64());
+            for longest in longest(&two_radios(seed, delays, &[outage])) {
+                runs += 1;
+                late.extend((longest > bound).then_some((seed, longest)));
+            }
+        }
+        assert!(
+            late.len() * 100 <= runs,
+            "{delays:?} ms: {} of {runs} beyond {bound:?}: {late:?}",
+            late.len()
+        );
+    }
+}
+
+#[test]
+fn a_path_opens_falls_silent_and_answers_again() {
+    let mut pair = Pair::new(&two_radios(1, [30, 30], &[3 * SEC..6 * SEC]));
+    pair.run_to_connected(SEC).unwrap();
+    pair.world.run_for(SEC).unwrap();
+    let states = |pair: &Pair| -> Vec<PathState> {
+        pair.client_side().connection().paths().map(|path| path.state).collect()
+    };
+    assert_eq!(states(&pair), [PathState::Open; 2]);
+    pair.world.run_for(3 * SEC).unwrap();
+    assert_eq!(states(&pair), [PathState::Silent, PathState::Open]);
+    pair.world.run_for(5 * SEC).unwrap();
+    assert_eq!(states(&pair), [PathState::Open; 2]);
+    let events: Vec<_> =
+        pair.client_side().path_events.iter().map(|(_, path, event)| (path.0, *event)).collect();
+    assert!(
+        matches!(
+            events[..],
+            [(1, PathEvent::Opened), (0, PathEvent::Silent), (0, PathEvent::Answers(_))]
+        ),
+        "{events:?}"
+    );
+}
