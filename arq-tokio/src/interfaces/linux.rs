@@ -4,7 +4,7 @@
 
 use std::{
     io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::IpAddr,
     os::fd::{AsFd, AsRawFd, OwnedFd},
     time::Duration,
 };
@@ -47,8 +47,8 @@ pub(super) fn list() -> io::Result<Interfaces> {
 }
 
 fn ip(address: &SockaddrStorage) -> Option<IpAddr> {
-    let v4 = || Some(Ipv4Addr::from(address.as_sockaddr_in()?.ip()).into());
-    let v6 = || Some(Ipv6Addr::from(address.as_sockaddr_in6()?.ip()).into());
+    let v4 = || Some(IpAddr::from(address.as_sockaddr_in()?.ip()));
+    let v6 = || Some(IpAddr::from(address.as_sockaddr_in6()?.ip()));
     v4().or_else(v6)
 }
 

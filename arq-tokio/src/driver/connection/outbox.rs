@@ -122,7 +122,7 @@ impl Inner {
         let Some(endpoint) = self.endpoint.upgrade() else { return };
         let sockets = endpoint.sockets();
         let full = endpoint.turns.full();
-        if !full.is_empty() && state.shut(full).covers(sockets.present()) {
+        if !full.is_empty() && full.covers(sockets.present()) {
             drop(state);
             // The room that there may be now is for those who wait already.
             return self.park(&endpoint, full, true);
@@ -149,7 +149,7 @@ impl Inner {
         }
         let sockets = endpoint.sockets();
         let full = endpoint.turns.full();
-        if !full.is_empty() && state.shut(full).covers(sockets.present()) {
+        if !full.is_empty() && full.covers(sockets.present()) {
             drop(state);
             return self.park(endpoint, full, true);
         }
@@ -281,7 +281,7 @@ impl Inner {
         let full = endpoint.turns.full();
         let (is_parked, waits_for) = self.with_core(|state, _| {
             state.unsent.push(batch);
-            let is_parked = state.shut(full).covers(sockets.present());
+            let is_parked = full.with(Mask::of(socket)).covers(sockets.present());
             if is_parked {
                 self.role.becomes(PARKED);
             }
