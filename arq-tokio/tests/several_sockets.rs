@@ -199,7 +199,7 @@ async fn a_socket_that_is_full_keeps_its_batch_and_stops_no_other() {
 async fn where_every_socket_is_full_all_is_sent_once_there_is_room() {
     let radios = radios(MemoryNetwork::lossless()).await;
     let full = [&radios.wifi, &radios.modem];
-    full.map(|socket| set_full(socket, true));
+    full.iter().for_each(|socket| set_full(socket, true));
     for number in 0..50 {
         radios.near.send(LANE, vec![number; 100]).await.unwrap();
     }
@@ -208,7 +208,8 @@ async fn where_every_socket_is_full_all_is_sent_once_there_is_room() {
     set_full(&radios.modem, false);
     for number in 0..50 {
         let message = timeout(Duration::from_secs(5), radios.far.recv(LANE)).await;
-        assert_eq!(message.expect("it arrives").unwrap(), vec![number; 100]);
+        let message = message.unwrap_or_else(|_| panic!("{number}: {:#?}", radios.near.paths()));
+        assert_eq!(message.unwrap(), vec![number; 100]);
     }
 }
 

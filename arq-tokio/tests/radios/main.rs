@@ -25,7 +25,7 @@ use arq_tokio::{
 };
 use tokio::{runtime::Handle, sync::mpsc, time::timeout};
 
-use support::{answer, skipped, told, Cables, Role, SERVER};
+use support::{answer, log, skipped, told, Cables, Role, SERVER};
 
 const LANE: LaneId = LaneId::new(4, Reliability::Reliable).unwrap();
 /// A message each.
@@ -177,13 +177,13 @@ fn a_radio_that_is_plugged_in_later_and_pulled_gets_a_path_each_time() {
     let Some(mut session) = Session::begin_or_skip("a_radio_that_is_plugged_in") else { return };
     let server = session.cables.server().pid();
     for _ in 0..2 {
-        session.cables.client_ip("link del b");
+        session.cables.client_ip("link del dev b");
         session.until("a=open b=paused");
         session.goes_on();
         let cables = &session.cables;
-        cables.client_ip(&format!("link add b type veth peer name b netns {server}"));
+        cables.client_ip(&format!("link add name b type veth peer name b netns {server}"));
         cables.server().run("ip", &["addr", "add", "10.78.2.2/24", "dev", "b"]).unwrap();
-        cables.server().run("ip", &["link", "set", "b", "up"]).unwrap();
+        cables.server().run("ip", &["link", "set", "dev", "b", "up"]).unwrap();
         cables.client_ip("addr add 10.78.2.1/24 dev b");
         cables.client().sysctl("net.ipv4.conf.b.rp_filter", "0").unwrap();
         cables.bring_up("b");
@@ -191,6 +191,36 @@ fn a_radio_that_is_plugged_in_later_and_pulled_gets_a_path_each_time() {
     }
     let heard = session.end();
     assert!(heard.is_in_time(), "{heard:?}");
+}
+
+#[test]
+fn a_cable_that_flaps_makes_no_message_late_and_fills_no_log() {
+    let Some(mut session) = Session::begin_or_skip("a_cable_that_flaps") else { return };
+    for _ in 0..8 {
+        session.cables.take_down("a");
+        session.goes_on();
+        session.cables.bring_up("a");
+        session.goes_on();
+    }
+    session.until("a=open b=open");
+    let lines = session.client.lines;
+    assert!((1..=12).contains(&lines), "{lines} lines");
+    let heard = session.end();
+    assert!(heard.is_in_time() && heard.messages > 800, "{heard:?}");
+}
+
+#[test]
+fn a_kernel_that_drops_the_answers_is_named_within_three_seconds() {
+    let Some(cables) = Cables::lay_or_skip("a_kernel_that_drops_the_answers") else { return };
+    // The best route to the server is by the other cable.
+    cables.client().sysctl("net.ipv4.conf.b.rp_filter", "1").unwrap();
+    let mut server = Role::in_host(cables.server(), "role_hear", &[]);
+    assert_eq!(server.answer(), "bound");
+    let begin = Instant::now();
+    let mut client = Role::in_host(cables.client(), "role_send", &[]);
+    let warning = client.logged("WARN");
+    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+    assert!(warning.contains("sysctl -w net.ipv4.conf.b.rp_filter=2"), "{warning}");
 }
 
 /// The part that runs in the server.
@@ -224,6 +254,7 @@ fn numbers<const N: usize>(message: &[u8]) -> [u64; N] {
 #[test]
 #[ignore = "a role, which other tests start"]
 fn role_send() {
+    log();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let worst = Arc::<AtomicU64>::default();
@@ -285,7 +316,7 @@ async fn send_until_told(connection: &Connection) -> u64 {
         let message = [sent.to_le_bytes(), clock().to_le_bytes()].concat();
         connection.send(LANE, message).await.unwrap();
         sent += 1;
-        if sent % TELLS_EACH == 0 {
+        if sent.is_multiple_of(TELLS_EACH) {
             answer("goes on");
         }
     }

@@ -42,11 +42,13 @@ impl Cables {
         let server = self.server().pid().to_string();
         self.server_ip("addr add 10.79.0.1/32 dev lo");
         for (cable, net, metric) in [("a", "10.78.1", "100"), ("b", "10.78.2", "200")] {
-            self.client_ip(&format!("link add {cable} type veth peer name {cable} netns {server}"));
+            self.client_ip(&format!(
+                "link add name {cable} type veth peer name {cable} netns {server}"
+            ));
             self.client_ip(&format!("addr add {net}.1/24 dev {cable}"));
             self.server_ip(&format!("addr add {net}.2/24 dev {cable}"));
-            self.client_ip(&format!("link set {cable} up"));
-            self.server_ip(&format!("link set {cable} up"));
+            self.client_ip(&format!("link set dev {cable} up"));
+            self.server_ip(&format!("link set dev {cable} up"));
             self.client_ip(&format!(
                 "route add 10.79.0.1/32 via {net}.2 dev {cable} metric {metric}"
             ));
@@ -73,13 +75,13 @@ impl Cables {
     }
 
     pub(crate) fn take_down(&self, cable: &str) {
-        self.client_ip(&format!("link set {cable} down"));
+        self.client_ip(&format!("link set dev {cable} down"));
     }
 
     /// Its route has gone with it: a network manager would make it anew.
     pub(crate) fn bring_up(&self, cable: &str) {
         let (net, metric) = if cable == "a" { ("10.78.1", 100) } else { ("10.78.2", 200) };
-        self.client_ip(&format!("link set {cable} up"));
+        self.client_ip(&format!("link set dev {cable} up"));
         self.client_ip(&format!(
             "route replace 10.79.0.1/32 via {net}.2 dev {cable} metric {metric}"
         ));
@@ -110,6 +112,8 @@ pub(crate) struct Role {
     child: Child,
     stdin: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
+    /// Lines about paths that it has logged before its latest answer.
+    pub(crate) lines: usize,
 }
 
 impl Role {
@@ -124,7 +128,7 @@ impl Role {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let stdin = child.stdin.take();
         let answers = BufReader::new(child.stdout.take().unwrap());
-        Ok(Self { child, stdin, answers })
+        Ok(Self { child, stdin, answers, lines: 0 })
     }
 
     pub(crate) fn in_host(host: &Host, role: &str, env: &[(&str, &str)]) -> Self {
@@ -139,10 +143,23 @@ impl Role {
             if let Some((_, answer)) = line.split_once(ANSWER) {
                 return answer.trim().to_owned();
             }
+            self.lines += usize::from(line.contains(" a path "));
             said.push_str(&line);
             line.clear();
         }
         panic!("the role ended without an answer: {said}");
+    }
+
+    /// The next line of its log that has these words; blocks until it comes.
+    pub(crate) fn logged(&mut self, words: &str) -> String {
+        let mut line = String::new();
+        while self.answers.read_line(&mut line).unwrap() > 0 {
+            if line.contains(words) {
+                return line;
+            }
+            line.clear();
+        }
+        panic!("the role ended and has logged no {words}");
     }
 
     /// Tells the role something.
@@ -156,6 +173,15 @@ impl Drop for Role {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Inside a role: logs beside its answers.
+pub(crate) fn log() {
+    tracing_subscriber::fmt()
+        .with_writer(io::stdout)
+        .with_ansi(false)
+        .with_env_filter("arq_tokio=info")
+        .init();
 }
 
 /// Inside a role: gives an answer.
