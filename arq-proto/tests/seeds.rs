@@ -21,6 +21,16 @@ const DEFAULT_SEEDS: u64 = 300;
 // ARQ-LAN-1, ARQ-LAN-3, ARQ-BEF-1, ARQ-CC-1
 #[test]
 fn random_scenarios_deliver_everything() {
+    deliver_everything(Scenario::random);
+}
+
+// ARQ-MP-4, ARQ-MP-5, ARQ-MP-7
+#[test]
+fn random_scenarios_over_several_radios_deliver_everything() {
+    deliver_everything(Scenario::random_with_radios);
+}
+
+fn deliver_everything(scenario: impl Fn(u64) -> Scenario + Sync) {
     let seeds = common::seeds(DEFAULT_SEEDS);
     let next = AtomicU64::new(seeds.start);
     let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -35,7 +45,7 @@ fn random_scenarios_deliver_everything() {
                         if seed >= seeds.end {
                             return failures;
                         }
-                        if let Err(failure) = Scenario::random(seed).run() {
+                        if let Err(failure) = scenario(seed).run() {
                             failures.push(failure);
                         }
                     }

@@ -100,8 +100,8 @@ pub struct Conn {
     pub(crate) armed: Option<(Instant, TimerKind)>,
     pub(crate) app_armed: Option<Duration>,
     pub(crate) watch: TimerWatch,
-    /// Probe time-outs up to the last transmission.
-    pub(crate) ptos_seen: u64,
+    /// Probe time-outs of each path up to the last transmission.
+    pub(crate) ptos_seen: [u64; PathNumber::COUNT],
 }
 
 impl Conn {
@@ -118,7 +118,7 @@ impl Conn {
             armed: None,
             app_armed: None,
             watch: TimerWatch::default(),
-            ptos_seen: 0,
+            ptos_seen: Default::default(),
         }
     }
 

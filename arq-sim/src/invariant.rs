@@ -7,7 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use arq_proto::{config::MIN_WINDOW_BYTES, LaneId, Stats, TimerKind, Transmit, MAX_MESSAGE_BYTES};
+use arq_proto::{
+    config::MIN_WINDOW_BYTES, LaneId, PathStats, Stats, TimerKind, Transmit, MAX_MESSAGE_BYTES,
+};
 
 use crate::{host::Conn, Clock};
 
@@ -65,7 +67,8 @@ fn bounded(what: &str, value: u64, bound: u64) -> Result<(), String> {
 
 /// A connection before a transmission: what is in flight, and what shows later that chunks left.
 pub(crate) struct InFlight {
-    bytes: u64,
+    /// Of each path.
+    bytes: Vec<u64>,
     queued_bytes: u64,
     repairs: u64,
     expired: u64,
@@ -75,7 +78,7 @@ impl InFlight {
     pub(crate) fn of(conn: &Conn) -> Self {
         let stats = conn.connection.stats();
         Self {
-            bytes: stats.in_flight_bytes,
+            bytes: conn.connection.paths().map(|path| path.in_flight_bytes).collect(),
             queued_bytes: stats.queued_bytes,
             repairs: repairs(&stats),
             expired: stats.messages_expired,
@@ -87,28 +90,30 @@ impl InFlight {
     /// 9002 §7.5).
     pub(crate) fn check_after(&self, conn: &mut Conn) -> Result<(), String> {
         let stats = conn.connection.stats();
-        let probed = stats.ptos != conn.ptos_seen;
-        // A flight of the handshake may leave before the probe, and is none.
-        if stats.in_flight_bytes != self.bytes {
-            conn.ptos_seen = stats.ptos;
-        }
-        // An empty window takes one packet, whatever its size.
-        let one_beyond = probed || self.bytes == 0;
         // What has expired is not queued any more either.
         let expired = stats.messages_expired > self.expired;
         let left = stats.queued_bytes < self.queued_bytes && !expired;
         let chunks = left || repairs(&stats) > self.repairs;
-        let packet = u64::from(conn.connection.path_mtu());
-        let beyond = packet + if one_beyond { packet } else { 0 };
-        let had_room = self.bytes < stats.window_bytes || one_beyond || !chunks;
-        if !had_room || stats.in_flight_bytes > stats.window_bytes.max(self.bytes) + beyond {
-            return Err(format!(
-                "{} bytes in flight after {}, {}, where the window is {}",
-                stats.in_flight_bytes,
-                self.bytes,
-                if chunks { "with chunks" } else { "without chunks" },
-                stats.window_bytes
-            ));
+        for (path, &before) in conn.connection.paths().zip(&self.bytes) {
+            let PathStats { in_flight_bytes, window_bytes, .. } = path;
+            // A flight of the handshake may leave before the probe, and is none.
+            if in_flight_bytes == before {
+                continue;
+            }
+            let seen = &mut conn.ptos_seen[usize::from(path.number.0)];
+            let probed = path.ptos != std::mem::replace(seen, path.ptos);
+            // An empty window takes one packet, whatever its size.
+            let one_beyond = probed || before == 0;
+            let packet = u64::from(path.path_mtu_bytes);
+            let beyond = packet + if one_beyond { packet } else { 0 };
+            let had_room = before < window_bytes || one_beyond || !chunks;
+            if !had_room || in_flight_bytes > window_bytes.max(before) + beyond {
+                return Err(format!(
+                    "path {}: {in_flight_bytes} bytes in flight after {before}, {}, where the window is {window_bytes}",
+                    path.number,
+                    if chunks { "with chunks" } else { "without chunks" },
+                ));
+            }
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ use impairments::{
 
 use crate::{
     app::{AppPlan, Flow, Pacing, Reading, Sizes},
+    toy::{Flights, Toy},
     wire::{Bottleneck, Loss, WireConfig},
     Scenario,
 };
@@ -65,6 +66,33 @@ impl Scenario {
             toy: None,
             max_unvalidated_handshakes: 64,
             limit: Duration::from_secs(1_200),
+        }
+    }
+}
+
+impl Scenario {
+    /// The same with one to three radios more, each with wires of its own, and in half of the cases with sealed packets
+    /// whose keys change often.
+    #[must_use]
+    pub fn random_with_radios(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed ^ 0x7061_7468_735f_6d70);
+        let mut scenario = Self::random(seed);
+        scenario.config.paths = 4;
+        scenario.config.copies_percent = pick(&mut rng, &[0, 10, 10, 100]);
+        let mtu = scenario.config.mtu.unwrap_or(1_452);
+        for _ in 0..rng.u8(1..=3) {
+            let delay = random_delay(&mut rng);
+            let [mut up, mut down] = [0; 2].map(|_| random_wire(&mut rng, delay, mtu));
+            random_mtu(&mut rng, &mut up);
+            random_mtu(&mut rng, &mut down);
+            if rng.u8(..4) == 0 {
+                random_radio(&mut rng, [&mut up, &mut down]);
+            }
+            scenario.radios.push((up, down));
+        }
+        match rng.bool() {
+            true => scenario.sealed(Toy::new(Flights::default()), 64),
+            false => scenario,
         }
     }
 }

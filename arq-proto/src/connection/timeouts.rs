@@ -45,9 +45,12 @@ impl Connection {
         let reverse = self.path.acks.loss.upper();
         let chance = self.redundancy().chance();
         let outcome = if self.rests() {
+            self.counters.ptos += 1;
+            self.path.ptos += 1;
             return self.path.recovery.ask(now);
         } else if self.path.recovery.probe_is_due(now, reverse) {
             self.counters.ptos += 1;
+            self.path.ptos += 1;
             let asks = self.path.recovery.time_outs() < ASKING_PROBES
                 && chance.is_some_and(|chance| self.outgoing.has_enough_in_flight(chance));
             let outcome = self.path.recovery.on_pto(now, reverse, asks);

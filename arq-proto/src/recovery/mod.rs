@@ -167,6 +167,11 @@ impl Recovery {
         self.probe_due
     }
 
+    /// Bytes that the controller allows in flight.
+    pub(crate) fn window_bytes(&self) -> u64 {
+        self.controller.window()
+    }
+
     pub(crate) fn in_flight_bytes(&self) -> u64 {
         self.ledger.in_flight_bytes()
     }

@@ -68,6 +68,8 @@ impl Recovery {
     pub(crate) fn on_silence_ended(&mut self) {
         // What asked meanwhile was lost to the silence, too.
         self.moved_below = self.next_number();
+        // It need not be asked any more.
+        self.probe_due = false;
         // Rounds under way lack what left elsewhere.
         self.controller.on_sleep();
     }

@@ -173,14 +173,15 @@ pub(crate) fn after_lost_ack(out: &Out, target: Target, most: usize) -> usize {
 }
 
 /// So many symbols in flight are `silent`, and their path is: others leave on another one in their place.
-pub(crate) fn instead_of(out: &Out, silent: usize, target: Target) -> Addition {
+pub(crate) fn instead_of(out: &Out, silent: usize, target: Target, coding: bool) -> Addition {
     let elsewhere = out.expected.saturating_sub(silent);
     let wanted = target.symbols_for(out.missing);
     if out.missing == 0 || elsewhere >= out.missing {
         return Addition::Nothing;
     }
     let symbols = wanted - elsewhere;
-    if out.missing <= MAX_COPIED || !out.shape.is_codable() || symbols > out.unused {
+    let is_coded = coding && out.shape.is_codable() && symbols <= out.unused;
+    if out.missing <= MAX_COPIED || !is_coded {
         return Addition::Unacked(if out.missing == 1 { target.symbols_for(1) } else { 1 });
     }
     Addition::Coded { symbols, and_lost: false }

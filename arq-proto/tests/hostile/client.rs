@@ -182,6 +182,7 @@ pub(crate) fn params() -> Params {
         hold: MS,
         repair: true,
         resegment: true,
+        paths: 1,
         app: Bytes::new(),
     }
 }

@@ -85,6 +85,8 @@ pub(super) struct Path {
     pub(super) own_wish: Wish,
     pub(super) peer_wish: Wish,
     pub(super) bytes_sent: u64,
+    /// Probe time-outs.
+    pub(super) ptos: u64,
     pub(super) bytes_received: u64,
     /// Bytes delivered here that left on another path, too.
     pub(super) needless_bytes: u64,
@@ -134,6 +136,7 @@ impl Path {
             own_wish: Wish::default(),
             peer_wish: Wish::default(),
             bytes_sent: 0,
+            ptos: 0,
             bytes_received: 0,
             needless_bytes: 0,
             packet_bytes: path_packet_bytes(tag_bytes),

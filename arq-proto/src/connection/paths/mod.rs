@@ -139,12 +139,18 @@ pub struct PathStats {
     pub bytes_sent: u64,
     /// See [`Self::bytes_sent`].
     pub bytes_received: u64,
+    /// Probe time-outs, of [`Stats::ptos`](crate::Stats::ptos).
+    pub ptos: u64,
     /// Times that it fell silent.
     pub silences: u64,
     /// How long it was silent in all.
     pub silent_time: Duration,
     /// Bytes that it had delivered, although they left on another path as well.
     pub needless_bytes: u64,
+    /// Bytes that its controller allows in flight.
+    pub window_bytes: u64,
+    /// Bytes in flight.
+    pub in_flight_bytes: u64,
     /// The longest datagram sent on it, in bytes of UDP payload.
     pub path_mtu_bytes: u16,
 }
@@ -201,9 +207,12 @@ impl Connection {
             loss: path.recovery.loss().upper(),
             bytes_sent: path.bytes_sent,
             bytes_received: path.bytes_received,
+            ptos: path.ptos,
             silences: path.silence.totals(self.now).0,
             silent_time: path.silence.totals(self.now).1,
             needless_bytes: path.needless_bytes,
+            window_bytes: path.recovery.window_bytes(),
+            in_flight_bytes: path.recovery.in_flight_bytes(),
             path_mtu_bytes: path.mtu.size(),
         })
     }
@@ -346,6 +355,9 @@ impl Connection {
     }
 
     pub(super) fn tell_path(&mut self, event: PathEvent) {
+        if !is_open(&self.state) {
+            return;
+        }
         self.events.push_back(Event::Path(self.path.number, event));
     }
 

@@ -110,6 +110,8 @@ impl Connection {
         }
         self.tell_path(PathEvent::Silent);
         if self.path.recovery.in_flight_bytes() > 0 {
+            self.counters.ptos += 1;
+            self.path.ptos += 1;
             self.path.recovery.ask(now);
         }
         if self.has_usable_other() {
@@ -146,7 +148,8 @@ impl Connection {
         let mut moved = LaneSet::default();
         for message in symbols.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1)) {
             let [(lane, seq, _), ..] = *message else { continue };
-            if self.outgoing.lanes[lane].move_message(seq, message.len(), target) {
+            let coding = self.outgoing.peer_takes_repair;
+            if self.outgoing.lanes[lane].move_message(seq, message.len(), target, coding) {
                 moved.insert(lane);
             }
         }
