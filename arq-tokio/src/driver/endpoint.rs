@@ -157,7 +157,8 @@ impl Endpoint {
     /// An interface of [`Self::over_sockets`] has come up, or has gone. A hint: without it silence is noticed, a round trip
     /// and a half later. `false`: there is none of this name.
     pub fn set_interface_up(&self, name: &str, is_up: bool) -> bool {
-        self.shared.paths().is_some_and(|paths| paths.set_up(&self.shared, name, is_up))
+        let connections = || self.shared.connections();
+        self.shared.paths().is_some_and(|paths| paths.set_up(name, is_up, connections))
     }
 
     /// Runs on any socket, with the clock of `runtime` itself, which a test may have paused.

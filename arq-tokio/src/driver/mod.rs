@@ -164,7 +164,8 @@ impl Driver {
     fn follow_interfaces(&mut self) {
         let (Some(news), Some(paths)) = (&mut self.news, self.shared.paths()) else { return };
         let now = news.borrow_and_update().clone();
-        paths.follow(&self.shared, &now);
+        let shared = &self.shared;
+        paths.follow(&now, |socket, by| shared.replace(socket, by), || shared.connections());
     }
 
     /// Reads what has arrived, perhaps at the other port; says whether there may be more.

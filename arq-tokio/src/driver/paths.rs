@@ -19,9 +19,10 @@ use tokio::sync::watch;
 
 use super::{
     connection::{Inner, DRIVER_BATCHES},
+    now,
     ports::{Sockets, MOST_SOCKETS},
-    shared::Shared,
     sync::Mutex,
+    warning::Warning,
 };
 use crate::{
     interfaces::{self, Interfaces, Reach},
@@ -97,6 +98,7 @@ pub(super) struct Paths {
     reach: Mutex<Vec<Reach>>,
     /// Where sockets are bound, if the endpoint makes them itself.
     binds: Option<(SocketAddr, SocketOptions)>,
+    unbound: Mutex<Warning>,
 }
 
 /// News of this host's interfaces.
@@ -107,7 +109,7 @@ impl Paths {
     pub(super) fn given(interfaces: Vec<PathInterface>) -> io::Result<Self> {
         check(&interfaces)?;
         let reach = Mutex::new(vec![Reach::ANYWHERE; interfaces.len()]);
-        Ok(Self { interfaces, reach, binds: None })
+        Ok(Self { interfaces, reach, binds: None, unbound: Mutex::default() })
     }
 
     /// Through sockets at `address`, of which those are made whose interface there is.
@@ -118,13 +120,14 @@ impl Paths {
     ) -> io::Result<(Self, Sockets, News)> {
         check(&interfaces)?;
         let news = interfaces::watch()?;
-        let now = news.borrow().clone();
+        let listed = news.borrow().clone();
         let reach = Mutex::new(vec![Reach::default(); interfaces.len()]);
-        let paths = Self { interfaces, reach, binds: Some((address, options.clone())) };
+        let (binds, unbound) = (Some((address, options.clone())), Mutex::default());
+        let paths = Self { interfaces, reach, binds, unbound };
         let mut sockets = Sockets::default();
         let mut known = paths.reach.lock();
         for (socket, interface) in paths.numbered() {
-            let Some(reach) = now.get(&interface.name) else { continue };
+            let Some(reach) = listed.get(&interface.name) else { continue };
             match paths.bind(interface) {
                 Ok(made) => sockets.set(socket, Some(made)),
                 // The same would come of any other.
@@ -195,40 +198,53 @@ impl Paths {
     }
 
     /// Follows the list: makes and drops sockets, and tells the connections.
-    pub(super) fn follow(&self, shared: &Shared, now: &Interfaces) {
+    pub(super) fn follow(
+        &self,
+        listed: &Interfaces,
+        replace: impl Fn(SocketId, Option<Arc<dyn DatagramSocket>>),
+        connections: impl FnOnce() -> Vec<Arc<Inner>>,
+    ) {
         let mut known = self.reach.lock();
         let mut news = Vec::new();
         for (socket, interface) in self.numbered() {
             let Some(known) = known.get_mut(usize::from(socket.0)) else { continue };
-            let mut reach = now.get(&interface.name).copied().unwrap_or_default();
+            let mut reach = listed.get(&interface.name).copied().unwrap_or_default();
             if reach.index != known.index {
                 let made = if reach.index == 0 { None } else { self.bind_again(interface) };
                 if made.is_none() {
                     // It is tried again when there is other news of it.
                     reach = Reach::default();
                 }
-                shared.replace(socket, made);
+                replace(socket, made);
             }
             if std::mem::replace(known, reach) != reach {
                 tracing::debug!(interface = %interface.name, ?reach, "an interface has changed");
                 news.push(socket);
             }
         }
-        self.spread(shared, &known, &news);
+        self.spread(&known, &news, connections);
     }
 
     fn bind_again(&self, interface: &PathInterface) -> Option<Arc<dyn DatagramSocket>> {
         match self.bind(interface) {
             Ok(made) => Some(made),
             Err(error) => {
-                tracing::debug!(%interface, %error, "no socket for an interface");
+                // The same comes of each change of the interface.
+                if let Some(untold) = self.unbound.lock().tell(now()) {
+                    tracing::warn!(%interface, %error, untold, "no socket for an interface");
+                }
                 None
             }
         }
     }
 
     /// Somebody else knows that one has come up or gone.
-    pub(super) fn set_up(&self, shared: &Shared, name: &str, is_up: bool) -> bool {
+    pub(super) fn set_up(
+        &self,
+        name: &str,
+        is_up: bool,
+        connections: impl FnOnce() -> Vec<Arc<Inner>>,
+    ) -> bool {
         let Some((socket, _)) = self.numbered().find(|(_, interface)| interface.name == name)
         else {
             return false;
@@ -237,15 +253,20 @@ impl Paths {
         if let Some(reach) = known.get_mut(usize::from(socket.0)) {
             reach.is_up = is_up;
         }
-        self.spread(shared, &known, &[socket]);
+        self.spread(&known, &[socket], connections);
         true
     }
 
-    fn spread(&self, shared: &Shared, reach: &[Reach], news: &[SocketId]) {
+    fn spread(
+        &self,
+        reach: &[Reach],
+        news: &[SocketId],
+        connections: impl FnOnce() -> Vec<Arc<Inner>>,
+    ) {
         if news.is_empty() {
             return;
         }
-        for connection in shared.connections() {
+        for connection in connections() {
             self.tell_of(&connection, reach, |socket| news.contains(&socket));
         }
     }
