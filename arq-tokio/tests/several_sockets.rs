@@ -111,7 +111,7 @@ struct Radios {
     far: Connection,
     wifi: Arc<Mutex<Stall>>,
     modem: Arc<Mutex<Stall>>,
-    _server: Endpoint,
+    server: Endpoint,
 }
 
 /// A connection with a path through each of two sockets, both open.
@@ -129,7 +129,7 @@ async fn radios(network: MemoryNetwork) -> Radios {
     let far = server.accept().await.unwrap();
     until(&near, |states| states == [PathState::Open; 2]).await;
     until(&far, |states| states == [PathState::Open; 2]).await;
-    Radios { client, near, far, wifi, modem, _server: server }
+    Radios { client, near, far, wifi, modem, server }
 }
 
 fn states(connection: &Connection) -> Vec<PathState> {
@@ -210,6 +210,28 @@ async fn where_every_socket_is_full_all_is_sent_once_there_is_room() {
         let message = timeout(Duration::from_secs(5), radios.far.recv(LANE)).await;
         let message = message.unwrap_or_else(|_| panic!("{number}: {:#?}", radios.near.paths()));
         assert_eq!(message.unwrap(), vec![number; 100]);
+    }
+}
+
+/// One connection has found the first socket full, another one the second.
+#[tokio::test(start_paused = true)]
+async fn who_waits_goes_on_with_whichever_socket_has_room_first() {
+    let radios = radios(MemoryNetwork::lossless()).await;
+    let near = radios.client.connect(SERVER.into(), config()).await.unwrap();
+    let far = radios.server.accept().await.unwrap();
+    until(&near, |states| states == [PathState::Open; 2]).await;
+    let (first, second) = match radios.near.paths()[0].stats.is_primary {
+        true => (&radios.wifi, &radios.modem),
+        false => (&radios.modem, &radios.wifi),
+    };
+    set_full(first, true);
+    radios.near.send(LANE, "one").await.unwrap();
+    set_full(second, true);
+    near.send(LANE, "other").await.unwrap();
+    set_full(first, false);
+    for (far, expected) in [(&radios.far, "one"), (&far, "other")] {
+        let heard = timeout(Duration::from_secs(5), far.recv(LANE)).await;
+        assert_eq!(heard.expect("it arrives").unwrap(), expected);
     }
 }
 

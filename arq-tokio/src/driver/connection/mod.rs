@@ -96,6 +96,8 @@ struct State {
     interface_toward: Option<SocketAddr>,
     /// Where to hand an accepted connection once its handshake is done.
     offer: Option<mpsc::Sender<Connection>>,
+    /// There is another path than that of the handshake, or was.
+    has_paths: bool,
     /// What was said of its paths.
     path_log: PathLog,
     retired: bool,
@@ -158,6 +160,7 @@ impl Inner {
                 lanes_read: LaneSet::default(),
                 unsent: Vec::new(),
                 waits_for: Mask::default(),
+                has_paths: false,
                 path_log: PathLog::default(),
                 armed: None,
                 send_error: None,
@@ -271,6 +274,7 @@ impl Inner {
                 Event::Readable(lane) => state.readable.insert(lane),
                 Event::BatchesLost => offload::note_damage(state.core.remote()),
                 Event::Path(path, event) => {
+                    state.has_paths = true;
                     if event == PathEvent::Opened {
                         aftermath.opened.push(path);
                     }

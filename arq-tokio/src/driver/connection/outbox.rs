@@ -249,7 +249,7 @@ impl Inner {
             buffers::give_back(bytes);
             return Some(Next { batch, settled: None });
         }
-        let fit = MAX_OFFLOAD_BYTES / usize::from(state.core.path_mtu());
+        let fit = MAX_OFFLOAD_BYTES / usize::from(state.longest_datagram());
         let most = if offload::is_damaged() { 1 } else { sockets.max_segments() };
         let max_segments = most.min(fit.max(1));
         let shut = state.shut(full);
@@ -285,7 +285,9 @@ impl Inner {
             if is_parked {
                 self.role.becomes(PARKED);
             }
-            (is_parked, state.begin_to_wait(Mask::of(socket)))
+            // Where none is left, whichever has room first.
+            let full = if is_parked { full } else { Mask::default() };
+            (is_parked, state.begin_to_wait(full.with(Mask::of(socket))))
         });
         waits_for.iter().for_each(|socket| endpoint.wait_for_room(self.clone(), socket, is_first));
         if is_parked {
@@ -318,6 +320,15 @@ impl State {
         let may_leave = |batch: &Batch| !full.contains(batch.transmit.socket);
         let place = self.unsent.iter().position(may_leave)?;
         Some(self.unsent.swap_remove(place))
+    }
+
+    /// The longest datagram that any path may carry: which one the next batch takes is not known yet.
+    fn longest_datagram(&self) -> u16 {
+        let of_handshake = self.core.path_mtu();
+        if !self.has_paths {
+            return of_handshake;
+        }
+        self.core.paths().map(|path| path.path_mtu_bytes).fold(of_handshake, u16::max)
     }
 
     /// Notes that it waits for room in these sockets; returns those for which it did not already.
