@@ -5,7 +5,8 @@
 
 use std::time::UNIX_EPOCH;
 
-use arq_proto::LaneStats;
+use arq_proto::{LaneStats, PathState};
+use arq_tokio::PathInfo;
 
 use super::{AssociationStats, Counts, ProcessStats};
 
@@ -421,6 +422,84 @@ pub const LANE_FIGURES: &[Figure<LaneStats>] = &[
     ),
 ];
 
+/// The figures of a path, of a link that leads over several interfaces.
+pub const PATH_FIGURES: &[Figure<PathInfo>] = &[
+    gauge!(
+        "path_rtt_smoothed",
+        SECONDS,
+        srtt,
+        |path| path.stats.srtt.as_secs_f64(),
+        "Round-trip time of the path, smoothed"
+    ),
+    gauge!(
+        "path_loss",
+        RATIO,
+        loss,
+        |path| path.stats.loss.as_f64(),
+        "Share of our packets that the path loses, an upper estimate of at least 0.01"
+    ),
+    counter!(
+        "path_sent",
+        BYTES,
+        bytes_sent,
+        |path| path.stats.bytes_sent,
+        "UDP payload sent on the path"
+    ),
+    counter!(
+        "path_received",
+        BYTES,
+        bytes_received,
+        |path| path.stats.bytes_received,
+        "UDP payload received on the path"
+    ),
+    counter!(
+        "path_silences",
+        None,
+        silences,
+        |path| path.stats.silences,
+        "Times that the path did not answer, and others carried what it should"
+    ),
+    gauge!(
+        "path_silent",
+        SECONDS,
+        silent_time,
+        |path| path.stats.silent_time.as_secs_f64(),
+        "How long that was in all"
+    ),
+    counter!(
+        "path_needless",
+        BYTES,
+        needless_bytes,
+        |path| path.stats.needless_bytes,
+        "Bytes that the path had delivered although they left on another as well"
+    ),
+    gauge!(
+        "path_primary",
+        None,
+        is_primary,
+        |path| f64::from(u8::from(path.stats.is_primary)),
+        "Whether small messages begin on the path"
+    ),
+    gauge!(
+        "path_backup",
+        None,
+        is_backup,
+        |path| f64::from(u8::from(path.stats.is_backup)),
+        "Whether the path is for when no other answers"
+    ),
+    gauge!(
+        "path_longest",
+        BYTES,
+        path_mtu_bytes,
+        |path| f64::from(path.stats.path_mtu_bytes),
+        "The longest datagram that this path is known to carry"
+    ),
+];
+
+/// The states of a path, of which it is in one.
+pub(crate) const PATH_STATES: [PathState; 4] =
+    [PathState::Opening, PathState::Open, PathState::Silent, PathState::Paused];
+
 /// The figures of the process.
 pub const PROCESS_FIGURES: &[Figure<ProcessStats>] = &[
     gauge!("links", None, links, |process| process.links as f64, "Links that are open"),
@@ -451,7 +530,10 @@ mod tests {
 
     use arq_proto::Stats;
 
-    use super::{super::process_statistics, *};
+    use super::{
+        super::{process_statistics, test_path},
+        *,
+    };
 
     /// The fields of a struct, from what `derive(Debug)` prints of it.
     fn fields(value: &impl Debug) -> BTreeSet<String> {
@@ -473,6 +555,12 @@ mod tests {
         of_link.extend(["age", "opened_at"].map(str::to_owned));
         assert_eq!(shown(FIGURES), of_link);
         assert_eq!(shown(LANE_FIGURES), fields(&LaneStats::default()));
+        let mut of_path = fields(&test_path().stats);
+        // Its labels, and what is shown as a figure each.
+        for label in ["number", "socket", "remote", "state"] {
+            assert!(of_path.remove(label), "{label}");
+        }
+        assert_eq!(shown(PATH_FIGURES), of_path);
         assert_eq!(shown(PROCESS_FIGURES), fields(&process_statistics(&[])));
     }
 
@@ -482,6 +570,7 @@ mod tests {
             .iter()
             .map(Figure::exported_name)
             .chain(LANE_FIGURES.iter().map(Figure::exported_name))
+            .chain(PATH_FIGURES.iter().map(Figure::exported_name))
             .chain(PROCESS_FIGURES.iter().map(Figure::exported_name))
             .collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");
