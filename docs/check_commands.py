@@ -3,7 +3,8 @@
 """Does every test that the documents name exist, and does every name match one?
 
 Reads the commands `cargo test -p CRATE [--lib | --test BINARY] [NAME...]` of these pages and looks for the tests in the
-sources: a renamed test or an emptied filter would otherwise pass, because cargo calls "0 tests" a success.
+sources: a renamed test or an emptied filter would otherwise pass, because cargo calls "0 tests" a success. In a list, an
+item `NAME`: belongs to the command that the line before the list ends with.
 """
 
 import re
@@ -13,7 +14,22 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 COMMAND = re.compile(r"cargo test ((?:--release )?-p [^`#\n|]+)")
+ITEM = re.compile(r"- `([\w: ]+)`: ")
 TEST = re.compile(r"#\[(?:tokio::)?test[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*(?:async )?fn (\w+)")
+
+
+def commands_of(text: str) -> list[str]:
+    """Those of a page; a list's command once for each item."""
+    found, listed = [], None
+    for line in text.splitlines():
+        here = [command.strip() for command in COMMAND.findall(line)]
+        item = ITEM.match(line)
+        if item and listed:
+            found.append(f"{listed} {item[1]}")
+        elif line.strip() and not line.startswith(" "):
+            listed = here[-1] if here and line.rstrip().endswith("`:") else None
+        found += here
+    return found
 
 
 def crates() -> dict[str, Path]:
@@ -61,7 +77,7 @@ def problem(command: str, known: dict[str, Path]) -> str | None:
 
 def main() -> int:
     pages = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
-    commands = [(page, command.strip()) for page in pages for command in COMMAND.findall(page.read_text())]
+    commands = [(page, command) for page in pages for command in commands_of(page.read_text())]
     known = crates()
     problems = [(page, command, why) for page, command in commands if (why := problem(command, known))]
     for page, command, why in problems:

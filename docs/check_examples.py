@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
-"""Are the packets in protocol.md what its text says? A second decoder, written from the document.
+"""Are the packets in protocol-examples.txt what protocol.md says? A second decoder, written from the document.
 
 Reads every ```arq-packet block: bytes in hex, `xx * n` for a byte n times, the rest of a line after
 two spaces is a comment. Checks the tag, decodes the packet to its last byte, prints what it means.
@@ -223,7 +223,7 @@ def block_bytes(block):
 
 
 def example_blocks():
-    text = (pathlib.Path(__file__).parent / "protocol.md").read_text()
+    text = (pathlib.Path(__file__).parent / "protocol-examples.txt").read_text()
     return re.findall(r"^```arq-packet\n(.*?)^```$", text, re.M | re.S)
 
 

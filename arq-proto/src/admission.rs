@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! Who is answered, and who gets a place, where there is not enough for all?
+//! Which sources are answered, and which get a connection, when there is not enough for all?
 //!
 //! A source gets no more than a multiple of what it leaves to others: switches share their memory among ports by the same
 //! rule (Choudhury and Hahne, "Dynamic queue length thresholds", 1998). A source that takes all it can get still leaves
@@ -16,13 +16,13 @@ use std::{
 
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-/// The time over which answers are counted. A client repeats its HELLO in every part of it (ARQ-HS-1).
+/// The time over which answers are counted. A client repeats its HELLO within it (ARQ-HS-1).
 const WINDOW: Duration = Duration::from_millis(250);
 /// Counters of a window. A keyed hash gives each source one, so that nobody can choose to share a victim's.
 const SLOTS: usize = 256;
 /// Places that a source may hold for each free one.
 const HELD_FOR_EACH_FREE: usize = 3;
-/// Places that a source may hold in any case while one is free.
+/// Places that a source may hold in any case, while any is free.
 const FEW: usize = 16;
 
 /// The network that an address belongs to: an IPv4 /24, or an IPv6 /48, which is what sites are given (RFC 6177).
@@ -45,7 +45,7 @@ impl Prefix {
     }
 }
 
-/// Limits the answers to sources that have proved nothing yet.
+/// Limits the answers to sources whose address is not validated yet.
 #[derive(Debug)]
 pub(crate) struct Answers {
     /// Answers in a window, at most.
@@ -141,7 +141,7 @@ impl Seats {
         has_room.then(|| Seat { _all: self.all.clone(), _source: source.clone() })
     }
 
-    /// Every holder has a copy of what the owner has.
+    /// Holders of a place: each has a clone of the owner's `Arc`.
     fn held(owner: &Arc<()>) -> usize {
         Arc::strong_count(owner) - 1
     }

@@ -18,8 +18,8 @@ pub(crate) const fn message_cost(len: usize) -> u64 {
     len as u64 + MESSAGE_OVERHEAD_BYTES
 }
 
-/// A sender keeps so much of reliable messages for repair, or as much as its own connection window has, if it is
-/// more: whatever the peer grants. The default window, so that no peer with defaults is slower for it.
+/// Least bytes of reliable messages that a sender keeps for repair; more if its own connection window is larger, whatever the
+/// peer grants. It is the default window, so that no peer with defaults is slower for it.
 const LEAST_KEPT_BYTES: u64 = 32 << 20;
 
 /// The credit that the peer grants for all reliable lanes together.
@@ -27,18 +27,18 @@ const LEAST_KEPT_BYTES: u64 = 32 << 20;
 pub(crate) struct SendCredit {
     granted: u64,
     used: u64,
-    /// What of it was for messages that need not be kept any more.
+    /// The part of it for messages that need not be kept any more.
     settled: u64,
     most_kept: u64,
 }
 
 impl SendCredit {
-    /// None, until the handshake has told of some. `own_window`: what this side grants the peer.
+    /// No credit until the handshake grants some. `own_window`: what this side grants the peer.
     pub(crate) fn new(own_window: u64) -> Self {
         Self { granted: 0, used: 0, settled: 0, most_kept: own_window.max(LEAST_KEPT_BYTES) }
     }
 
-    /// The peer grants so much since the start.
+    /// The peer grants `granted` bytes since the start.
     pub(crate) fn raise(&mut self, granted: u64) {
         self.granted = self.granted.max(granted);
     }
@@ -53,7 +53,7 @@ impl SendCredit {
         self.settled += cost;
     }
 
-    /// What messages that begin may cost. The peer's word alone would not bound what is kept for repair.
+    /// Credit for new messages. The peer's grant alone would not bound the memory kept for repair.
     pub(crate) fn available(&self) -> u64 {
         self.granted.min(self.settled + self.most_kept).saturating_sub(self.used)
     }
@@ -85,8 +85,8 @@ impl Granted {
         self.is_new(4)
     }
 
-    /// The same for a window that several lanes share: where `held` by readers that stall leaves the peer less than
-    /// the longest message takes, a sixteenth is worth it. The peer may wait for just that.
+    /// The same for a window that several lanes share: a sixteenth is worth it where unread messages (`held`) leave the
+    /// peer less than the longest message costs. The peer may wait for just that.
     pub(crate) fn is_due_beside(&self, held: impl FnOnce() -> u64) -> bool {
         let left = |held: u64| self.announced.saturating_sub(self.consumed + held);
         self.is_new(4) || (self.is_new(16) && left(held()) < message_cost(MAX_MESSAGE_BYTES))

@@ -2,31 +2,30 @@
 
 //! When may the next burst leave? A token bucket (RFC 9002 §7.7).
 //!
-//! Bursts overflow shallow buffers, waking up for every packet costs CPU: the bucket holds what the
-//! rate yields in [`BURST_TIME`], between a few packets and one segmentation-offload send, or as much as
-//! the controller knows to be taken without a queue.
+//! Bursts overflow shallow buffers, and waking up for every packet costs CPU. So the bucket holds what the rate yields in
+//! [`BURST_TIME`], between a few packets and one segmentation-offload send, or the burst that the controller knows to cause no
+//! queue.
 
 use std::time::{Duration, Instant};
 
 use crate::{congestion::bytes_of, units::Rate};
 
-/// What a full bucket holds, in time: half a millisecond is what a timer with a resolution of 0.1 ms
-/// can keep.
+/// Size of the bucket in time: a timer with a resolution of 0.1 ms can keep half a millisecond.
 const BURST_TIME: Duration = Duration::from_micros(500);
 /// Packets that may always leave together: the first flight of a message should not wait.
 const MIN_BURST_PACKETS: u64 = 10;
 /// The largest single send of segmentation offload.
 const MAX_BURST_BYTES: u64 = 64 << 10;
-/// What accrues while a busy host lets the sender wait beyond its time is not lost, up to a time slice:
-/// else such a host would send below the rate for ever. With it the bucket holds at most so many bytes.
+/// Longest time by which a busy host may wake the sender late without losing tokens: about a time slice. Otherwise such a host
+/// would always send below the rate. With late tokens the bucket holds at most this many bytes.
 const LATE_TIME: Duration = Duration::from_millis(4);
 const MAX_LATE_BYTES: u64 = 256 << 10;
 
-/// What waits gets one part in so many of the rate, whatever leaves without waiting.
+/// Paced packets get this part of the rate at least, whatever unpaced ones take.
 const RESERVED: u64 = 4;
-/// Where no bursts are wanted, half a bucket is waited for no longer than this, unless a single packet takes longer.
+/// Longest wait for half a bucket where no bursts are wanted, unless a single packet takes longer.
 const MAX_WAIT: Duration = Duration::from_millis(1);
-/// Time must pass between two tries, however high the rate.
+/// Shortest wait, however high the rate.
 const MIN_WAIT: Duration = Duration::from_micros(1);
 
 /// A token bucket in bytes.
@@ -34,13 +33,13 @@ const MIN_WAIT: Duration = Duration::from_micros(1);
 pub(crate) struct Pacer {
     mtu: u64,
     tokens: u64,
-    /// Bytes that left without tokens: probes and acknowledgements do not wait, but are paid for.
+    /// Bytes that left without tokens: probes and acknowledgements are not paced, but repaid from later tokens.
     debt: u64,
-    /// What one wake-up sends: a burst is waited for, not a packet.
+    /// Bytes that one wake-up sends: a burst, not a packet.
     quantum: u64,
-    /// What a pause earns at most.
+    /// Most tokens that a pause earns.
     capacity: u64,
-    /// What the bucket holds beyond that, because the sender was late.
+    /// Tokens beyond that, because the sender woke up late.
     late: u64,
     refilled_at: Instant,
     /// When the sender was told to come back, while it waits for nothing else.
@@ -96,7 +95,7 @@ impl Pacer {
         Some(at)
     }
 
-    /// The sender has nothing to send, or waits for something else.
+    /// The sender has nothing to send, or is blocked by something else.
     pub(crate) fn rest(&mut self) {
         (self.awaited, self.late) = (None, 0);
         self.tokens = self.tokens.min(self.capacity);
@@ -106,11 +105,11 @@ impl Pacer {
     pub(crate) fn on_sent(&mut self, bytes: u64) {
         self.owe(bytes.saturating_sub(self.tokens));
         self.tokens = self.tokens.saturating_sub(bytes);
-        // It is spent once.
+        // Late tokens can be used only once.
         self.late = self.late.min(self.tokens.saturating_sub(self.capacity));
     }
 
-    /// What leaves in any case leaves the tokens to what waits, and is paid for as they accrue; not for ever.
+    /// Unpaced packets make a bounded debt, repaid from future tokens, so that they do not starve paced ones.
     pub(crate) fn owe(&mut self, bytes: u64) {
         self.debt = (self.debt + bytes).min(self.quantum);
     }
@@ -123,7 +122,7 @@ impl Pacer {
         self.late = self.late.max(late_bytes).min(MAX_LATE_BYTES.saturating_sub(self.capacity));
         let most = self.capacity + self.late;
         let earned = rate.bytes_in(now.saturating_duration_since(self.refilled_at));
-        // In multiples, or frequent refills would round that part down to nothing.
+        // In multiples of it, or frequent refills would round the reserved part down to nothing.
         let earned = earned - earned % RESERVED;
         let paid = self.debt.min(earned - earned / RESERVED);
         let tokens = self.tokens.saturating_add(earned - paid);
@@ -133,7 +132,7 @@ impl Pacer {
             self.refilled_at = now;
         } else {
             self.tokens = tokens;
-            // Only the time that was paid out: frequent refills must not lose the fractions.
+            // Only the time of the earned tokens: frequent refills must not lose fractions.
             self.refilled_at += rate.time_for(earned);
         }
     }

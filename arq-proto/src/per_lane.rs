@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! One of something for each lane.
+//! One value for each lane.
 
 use std::{
     ops::{Index, IndexMut},
@@ -9,7 +9,7 @@ use std::{
 
 use crate::units::LaneId;
 
-/// One value for each lane. On the heap: a connection is moved before it has a place.
+/// One value for each lane, on the heap, because connections are moved.
 #[derive(Debug)]
 pub(crate) struct PerLane<T>(Box<[T]>);
 

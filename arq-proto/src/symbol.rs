@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! What a message travels in: chunks, and repair symbols that stand in for any of them.
+//! Symbols of a message: chunks, and repair symbols that stand in for any of them.
 //!
-//! A set of those of one message has a bit for each, as no message has more than 128 (ADR 8).
+//! A [`SymbolSet`] has one bit for each, because no message has more than 128 of either (ADR 8).
 
 use std::{
     fmt,
@@ -93,7 +93,7 @@ impl SymbolSet {
         self.0
     }
 
-    /// If these chunks of a message segmented as `old` are there: the chunks that are, once it is segmented as `new`.
+    /// The chunks of segmentation `new` that lie wholly within these chunks of segmentation `old`.
     pub(crate) fn resegment(self, old: Shape, new: Shape) -> Self {
         let ends = |index: usize| (new.message_bytes).min((index + 1) * new.chunk_bytes);
         let is_there = |index: &usize| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! What is special to go-back-N and stop-and-wait?
+//! Go-back-N and stop-and-wait.
 //!
 //! Selective repeat needs nothing of this file. The two exist for the comparison of ARQ schemes over one wire (the bench's
 //! scenario `arq-schemes`). Stop-and-wait is a window of one packet. Go-back-N is a receiver that keeps nothing out of
@@ -40,7 +40,7 @@ impl ConfigBuilder {
     }
 }
 
-/// What a side sends after losses whose peer takes no repair symbols: each lost chunk, once (ARQ-REP-4).
+/// The repair for a peer without REPAIR: each lost chunk, once (ARQ-REP-4).
 pub(crate) const REPAIR: Addition = Addition::Lost(1);
 
 /// Whether repair symbols are of use to this side: go-back-N takes nothing but the next chunk.
@@ -48,9 +48,9 @@ pub(crate) fn takes_repair(config: &Config) -> bool {
     config.reorder
 }
 
-/// Whether this side takes the symbols of a packet. Go-back-N acts on all else that a packet out of order says, but
-/// keeps and acknowledges nothing of it: its first reliable chunk must be the next one of its lane, or an old one.
-/// `next_in_order`: the message that a lane waits for, and the bytes of it that are there without a hole.
+/// Whether this side takes the symbols of a packet. The first reliable chunk must be the next one of its lane, or an old one.
+/// Otherwise go-back-N acts on the other frames, but neither keeps nor acknowledges the packet. `next_in_order`: the message
+/// that a lane waits for, and how many of its bytes are there without a hole.
 pub(crate) fn takes_symbols(
     config: &Config,
     mut frames: Reader<'_>,

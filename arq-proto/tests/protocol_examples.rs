@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! Are the worked examples of `docs/protocol.md` what this crate reads and writes, byte for byte?
+//! Are the packets in `docs/protocol-examples.txt` what this crate reads and writes, byte for byte?
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
@@ -16,7 +16,7 @@ use arq_proto::wire::{
 
 /// The bytes of each example: hex, `xx * n` for a byte n times, a comment after two spaces.
 fn examples() -> Vec<Vec<u8>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/protocol.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/protocol-examples.txt");
     let text = fs::read_to_string(path).unwrap();
     let blocks = text.split("\n```arq-packet\n").skip(1);
     blocks.map(|block| bytes_of(block.split("\n```").next().unwrap())).collect()

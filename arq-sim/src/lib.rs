@@ -59,5 +59,7 @@ pub use pair::{Pair, Report};
 pub use scenario::{Failure, Scenario};
 pub use shared::{Access, Shared};
 pub use tap::{Forged, Tap, Verdict};
-pub use wire::{flip_bits, Bottleneck, Datagram, Fate, Loss, Passage, Policer, Wire, WireConfig};
+pub use wire::{
+    flip_bits, Bottleneck, Datagram, FadeConfig, Fate, Loss, Passage, Policer, Wire, WireConfig,
+};
 pub use world::{Exchange, Halt, World};

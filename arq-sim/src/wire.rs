@@ -25,8 +25,8 @@ use std::{
 
 use bytes::Bytes;
 use fastrand::Rng;
-pub use impairments::Policer;
-use impairments::{DelayTrace, Exit, FadeConfig, Fades, Link, LinkConfig, Packet, TokenBucket};
+use impairments::{DelayTrace, Exit, Fades, Link, LinkConfig, Packet, TokenBucket};
+pub use impairments::{FadeConfig, Policer};
 use str0m_netem::{
     Bitrate, DataSize, GilbertElliot, Input, LossModel, Netem, NetemConfig, Output, Probability,
     RandomLoss,

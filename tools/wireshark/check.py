@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 """Does the dissector see what the protocol says, and nothing that is not ours?
 
-Writes captures, has tshark read them with arq.lua, and compares: the worked examples of docs/protocol.md, datagrams that
+Writes captures, has tshark read them with arq.lua, and compares: the packets of docs/protocol-examples.txt, datagrams that
 only look like ours, and runs of arq-tokio's `echo` example (`--echo PATH`): over a relay that drops some datagrams, and
 captured from the loopback interface, where batches are, if dumpcap may. What cannot run is skipped, unless
 ARQ_REQUIRE_LAB is 1.
@@ -143,7 +143,7 @@ def line_starts(block):
 def check_examples(folder):
     """Each is named, and each of its lines begins a field."""
     blocks = example_blocks()
-    expect(len(blocks), len(EXAMPLES), "worked examples in docs/protocol.md")
+    expect(len(blocks), len(EXAMPLES), "packets in docs/protocol-examples.txt")
     capture = Capture(folder, "examples.pcap")
     for block in blocks:
         datagram = block_bytes(block)

@@ -13,21 +13,29 @@
 //! it ever grows to `1 / DOUBT` is `DOUBT` at most, however often it is looked at (Ville's inequality). It is kept from
 //! falling below zero, so damage that begins late is found as soon; that makes one in `1 / DOUBT` bursts the most that
 //! may start a false alarm.
+//!
+//! Requirements, numbered as in `docs/protocol.md`:
+//!
+//! - **ARQ-BAT-1** Packets may leave in batches (segmentation offload); after a probe time-out they leave one by
+//!   one until the peer is heard.
+//! - **ARQ-BAT-2** When batches lose more than 1/16, a coin decides which bursts leave as batches.
+//! - **ARQ-BAT-3** Evidence of `ln 1,000,000` stops batches.
+//! - **ARQ-BAT-4** Then loss, rate and chunk size are learnt anew.
 
 use rand_core::RngCore;
 
 /// The accepted chance of a false alarm, for each burst of an experiment.
 const DOUBT: f64 = 1e-6;
-/// What a burst may tell, for each whole burst that is lost or arrives against expectation.
+/// Evidence of a burst, per share of it that is lost beyond expectation.
 const STAKE: f64 = 1.5;
-/// Batches may lose so much more: one by one, packets cost a system call each.
+/// Loss that batches may have beyond single packets, which cost a system call each.
 const MARGIN: f64 = 1.0 / 64.0;
-/// How much of the expected loss is the last burst's.
+/// Weight of the newest burst in the expected loss.
 const EXPECT: f64 = 1.0 / 16.0;
 /// Packets over which the loss of batches is averaged, and the loss that starts an experiment.
 const MEMORY_PACKETS: f64 = 32.0;
 const SUSPICIOUS: f64 = 1.0 / 16.0;
-/// Bursts of an experiment that finds nothing, and batches until the next one.
+/// Length of an experiment without evidence, in bursts; and of the rest after it, in batches.
 const BURSTS: u32 = 256;
 const REST_BATCHES: u32 = 16 * BURSTS;
 /// The longest bursts of an experiment, in turn: a small window has several, and damage may need several segments.
@@ -80,7 +88,7 @@ enum Phase {
     Trusting {
         /// Batches until the end of the rest after an experiment.
         rest: u32,
-        /// The loss of batches above which there is an experiment.
+        /// An experiment begins above this loss of batches.
         tolerated: f64,
     },
     /// An experiment.
@@ -111,8 +119,7 @@ struct Tally {
 }
 
 impl Batches {
-    /// How the next packets leave, `most` at once. `silent`: nothing is heard of what left before; then only single
-    /// packets leave.
+    /// How the next packets leave, `most` at once. `silent`: probes are unanswered, so only single packets leave.
     pub(crate) fn plan(&mut self, most: usize, silent: bool, rng: &mut impl RngCore) -> Plan {
         if most < 2 || silent || self.are_stopped() {
             self.run = None;
@@ -133,7 +140,7 @@ impl Batches {
         }
     }
 
-    /// Whether packets leave one by one that belong together.
+    /// Whether a burst is leaving packet by packet.
     pub(crate) fn is_in_run(&self) -> bool {
         self.run.is_some()
     }
@@ -169,7 +176,7 @@ impl Batches {
         self.settling.lost += u32::from(lost);
     }
 
-    /// All that will be known of a burst is known.
+    /// The fate of all packets of a burst is known.
     fn judge(&mut self, Tally { burst, packets, lost }: Tally) {
         // One packet is no burst.
         if packets < 2 {
@@ -187,7 +194,7 @@ impl Batches {
         }
     }
 
-    /// A batch lost so much: is there reason for an experiment?
+    /// Whether the loss of a batch is reason for an experiment.
     fn watch(&mut self, packets: u32, lost: f64) {
         let kept = (1.0 - 1.0 / MEMORY_PACKETS).powf(packets.into());
         self.loss = lost + kept * (self.loss - lost);
@@ -204,7 +211,7 @@ impl Batches {
         }
     }
 
-    /// A burst of an experiment lost so much. `side`: 1 for batches, -1 for the others.
+    /// A burst of an experiment lost the share `lost`. `side`: 1 for batches, -1 for the others.
     fn weigh(&mut self, lost: f64, side: f64) {
         let bet = STAKE * side * (lost - self.expected);
         self.expected += EXPECT * (lost - self.expected);
@@ -216,7 +223,7 @@ impl Batches {
             tracing::debug!(bursts, "batches lose more than single packets");
             self.phase = Phase::Stopped;
         } else if *bursts >= BURSTS && self.evidence < enough / 2.0 {
-            // The same loss is no reason to ask again soon, a much higher one is.
+            // Only a much higher loss is reason for another experiment soon.
             let tolerated = (1.0 + self.loss) / 2.0;
             self.phase = Phase::Trusting { rest: REST_BATCHES, tolerated };
         }
@@ -227,13 +234,13 @@ impl Batches {
         self.phase == Phase::Stopped
     }
 
-    /// Whether it may be the batch and not the network that lost a packet of this burst.
+    /// Whether the batch, not the network, may have lost a packet of this burst.
     pub(crate) fn doubts(&self, burst: Burst) -> bool {
         let in_batch = matches!(burst, Burst::Batch(_) | Burst::Together(_));
         in_batch && !matches!(self.phase, Phase::Trusting { .. })
     }
 
-    /// The path changed. The host did not: what was found stays.
+    /// The path changed. The verdict stays, because it is about the host.
     pub(crate) fn on_path_change(&mut self) {
         if !self.are_stopped() {
             *self = Self { sent: self.sent, run: self.run, ..Self::default() };

@@ -2,18 +2,18 @@
 
 //! How many packets of each size were sent and lost, lately? Sizes a fifth apart count as one.
 //!
-//! A size fades as packets of it come, and slowly as others do: one that is rarely sent is remembered for
-//! as long as it takes to know it.
+//! The count of a size decays with packets of that size, and slowly with all others: a size that is rarely sent is
+//! remembered for as long as it takes to know it.
 
 /// Four to an octave, from 64 bytes to 64 KiB.
 const BINS: usize = 40;
 const PER_OCTAVE_LOG2: u32 = 2;
 const SMALLEST_LOG2: u32 = 6;
-/// Packets of a size, and of all, after which what was counted of it before counts half.
+/// Packets of a size, and packets of all sizes, after which older counts of the size weigh half.
 const OWN_HALF_LIFE: f64 = 500.0;
 const HALF_LIFE: f64 = 6_000.0;
 
-/// Packets by size, the old ones fading.
+/// Packets by size, with decay.
 #[derive(Debug, Clone)]
 pub(super) struct Counts {
     bins: [Bin; BINS],
@@ -60,7 +60,7 @@ impl Counts {
         self.fresh
     }
 
-    /// What was counted before loses weight.
+    /// Applies the decay.
     pub(super) fn fade(&mut self) {
         let halvings = f64::from(std::mem::take(&mut self.fresh)) / HALF_LIFE;
         for bin in &mut self.bins {

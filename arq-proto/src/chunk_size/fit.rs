@@ -2,13 +2,13 @@
 
 //! Does loss grow with the size of packets, and how much?
 //!
-//! Bit errors spare a packet of `x` bytes on the wire with the chance `exp(-b x)`, everything else with
-//! one that does not depend on its size: `-ln(1 - p) = a + b x`. Fitted to the packets of each size, by
-//! least squares weighted with what is known of each.
+//! A packet of `x` bytes on the wire survives bit errors with probability `exp(-b x)`, and other losses with one that does not
+//! depend on its size: `-ln(1 - p) = a + b x`. This line is fitted to the loss of each size by least squares, weighted by the
+//! number of packets.
 
 use super::counts::Counts;
 
-/// A size of which fewer packets are remembered says nothing.
+/// A size with fewer packets is ignored.
 const LEAST_PACKETS: f64 = 30.0;
 
 /// Loss by size, with the standard error of the slope.
@@ -22,11 +22,11 @@ pub(super) struct Fit {
 }
 
 impl Fit {
-    /// `None` while only one size is known. Losses in bursts, `burst` times as long as chance makes
-    /// them, are so many times fewer observations.
+    /// `None` while only one size is known. Losses in bursts, `burst` times as long as by chance, count as that many times
+    /// fewer observations.
     pub(super) fn of(counts: &Counts, burst: f64) -> Option<Self> {
-        // One weight for all losses, as if size did not matter: a few packets of which none was lost are
-        // no strong evidence.
+        // Weighted by the overall loss, as if size did not matter: a few packets without a loss are no strong
+        // evidence.
         let (loss, _) = counts.overall()?;
         let weight_each = (1.0 - loss) / loss.max(2e-3) / burst.max(1.0);
         let points: Vec<Point> = counts
@@ -49,7 +49,7 @@ impl Fit {
         Some(Self { base: (y - slope * x).max(0.0), slope, error: spread.sqrt().recip() })
     }
 
-    /// All of it due to size, or as much as this fit does not rule out.
+    /// The steepest slope that the fit does not rule out; without a fit all loss is due to size.
     pub(super) fn at_worst(counts: &Counts, fit: Option<Self>) -> Option<Self> {
         let (loss, bytes) = counts.overall()?;
         let y = -(1.0 - loss.min(0.95)).ln();

@@ -10,6 +10,13 @@
 //!
 //! A size is chosen when a message begins and holds for all of it. What the path *carries* is another
 //! question: [`path_mtu`](crate::path_mtu).
+//!
+//! Requirements, numbered as in `docs/protocol.md`:
+//!
+//! - **ARQ-CHK-1** A message takes the largest chunk size that fits a packet, or the configured one if smaller;
+//!   `chunk=auto` tries smaller ones in one of 16 messages under high loss.
+//! - **ARQ-CHK-2** The evidence is the loss of ack-eliciting packets by length.
+//! - **ARQ-CHK-3** The largest size is left only where that saves 3 % of the bytes beyond three standard errors.
 
 mod counts;
 mod fit;
@@ -27,11 +34,11 @@ const SIZES: [usize; 13] =
     [512, 640, 800, 1_000, 1_250, 1_560, 1_950, 2_440, 3_050, 3_810, 4_770, 5_960, 7_450];
 /// Packets between two decisions.
 const DECIDE_EVERY: u32 = 64;
-/// Messages between two that are cut to another size.
+/// Messages between two that try another size.
 const EXPLORE_EVERY: u32 = 16;
-/// Another size must cost so much of the present one at most.
+/// Another size is tried if it costs at most this share of the present one.
 const WORTH_TRYING: f64 = 0.97;
-/// A smaller size must cost so much of the largest one at most to be kept.
+/// A smaller size is kept while it costs at most this share of the largest.
 const WORTH_KEEPING: f64 = 0.99;
 /// Standard errors of the slope: above this the largest size is left, below that it is taken again.
 const LEAVE_ABOVE_ERRORS: f64 = 3.0;
@@ -59,7 +66,7 @@ impl ChunkTuner {
 
     /// A chunk was sent for the first time.
     pub(crate) fn on_chunk(&mut self, symbol: Symbol, bytes: usize) {
-        // What fits the smallest chunk is not cut at all.
+        // A message that fits the smallest chunk is not segmented.
         if symbol == Symbol::Source(0) && bytes >= MIN_CHUNK_BYTES.into() {
             self.messages = self.messages.wrapping_add(1);
         }

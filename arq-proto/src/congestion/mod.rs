@@ -4,6 +4,23 @@
 //!
 //! A [`Controller`] is driven by plain numbers, so that each one can be tested without a connection
 //! and all of them against one shared model (`tests` below).
+//!
+//! Requirements, numbered as in `docs/protocol.md`, to which the sections belong:
+//!
+//! - **ARQ-CC-1** Ack-eliciting packets count by their UDP payload while in flight. Chunks leave while the
+//!   controller's window and a window in packets have room, or nothing is in flight; probes, ACKs and control
+//!   frames leave regardless.
+//! - **ARQ-CC-2** A controller's input: packets sent, acknowledged and lost, silence, path changes.
+//! - **ARQ-CC-3** A probe time-out alone is no congestion. After silence (ARQ-PTO-5) an adaptive controller
+//!   SHOULD use its least window (RFC 9002 §7.6).
+//! - **ARQ-CC-4** Chunks are paced at the controller's rate, or 5/4 of the window per smoothed round trip.
+//! - **ARQ-CC-5** `cubic` is RFC 9438, `aimd` NewReno (RFC 9002 §7), both with HyStart++ (RFC 9406).
+//! - **ARQ-CC-6** `bbr` follows the delivered rate and excuses loss of the medium.
+//! - **ARQ-CC-7** `max_rate` limits all UDP payload, a quarter being reserved for chunks.
+//! - **ARQ-CC-8** A pause keeps the estimate for 30 s; then it halves every 10 s.
+//! - **ARQ-CC-9** `bbr` learns how many bytes, up to 256 KiB, may leave at once.
+//! - **ARQ-CC-10** Rounds with a stall never lower the rate of `bbr`, unless they show a queue.
+//! - **ARQ-CC-11** The window of `cubic` and `aimd` grows only as far as it is used (RFC 9002 §7.8).
 
 mod aimd;
 mod bbr;

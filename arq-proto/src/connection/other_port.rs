@@ -5,6 +5,12 @@
 //! What stands between may be bound to the port: a NAT, or a load balancer, goes on sending a flow to a host that has been
 //! replaced, and lets a new flow pass. So a side that has dialled asks from another port as well. A peer that lives
 //! validates that as any address that its peer has moved to (§11.1), and one that has been replaced answers RESET.
+//!
+//! Requirement, numbered as in `docs/protocol.md`:
+//!
+//! - **ARQ-PTH-9** A side that opened the association without a configured port also probes a silent peer
+//!   (ARQ-PTO-5) from new ports, 250 ms after the first probe and at intervals that double from 500 ms to 1 s,
+//!   and stays on a port to which something authentic returns.
 
 use std::time::{Duration, Instant};
 

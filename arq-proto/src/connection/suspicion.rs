@@ -6,6 +6,19 @@
 //! packets can forge each of them, but cannot keep the peer from answering. So each makes this side *suspect* the peer,
 //! and ask. Any answer clears the suspicion. The association ends only if evidence repeats and bad luck does not explain
 //! the silence.
+//!
+//! Requirements, numbered as in `docs/protocol.md`, to which the sections belong:
+//!
+//! - **ARQ-SUS-1** Evidence (ARQ-RST-2, ARQ-RPL-1, ARQ-HS-9, ARQ-UNR-4) makes a side *suspect* the peer. It sends
+//!   PING at once and then each third of a PTO base (each PTO base if there are only reports of another host).
+//!   After as many PINGs as ARQ-SUS-3 names, the interval doubles, up to 250 ms. The suspicion ends without a
+//!   verdict after 5 s, or twice the time of ARQ-SUS-3 if that is longer. Anything authentic ends it at once, and
+//!   prevents another for 100 ms.
+//! - **ARQ-SUS-3** The time of a suspicion is that of *n* PINGs: *n* - 1 intervals and one PTO base. *n* is
+//!   `ceil(ln 0.000001 / ln q)`, 3 to 24: a living peer leaves all of them unanswered with a chance of 1 in a
+//!   million. `q` is the chance that a PING or its answer is lost (ARQ-LOS-3). The time is at least 80 ms; with
+//!   only reports, 250 ms if this side opened the association, and 1.25 s if the peer did. There is no least time
+//!   if the peer is on the same machine and has kept its address.
 
 use std::{
     net::SocketAddr,

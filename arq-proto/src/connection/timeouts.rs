@@ -45,9 +45,7 @@ impl Connection {
         let reverse = self.path.acks.loss.upper();
         let chance = self.redundancy().chance();
         let outcome = if self.rests() {
-            self.counters.ptos += 1;
-            self.path.ptos += 1;
-            return self.path.recovery.ask(now);
+            return self.ask_silent(now);
         } else if self.path.recovery.probe_is_due(now, reverse) {
             self.counters.ptos += 1;
             self.path.ptos += 1;

@@ -173,8 +173,7 @@ impl Connection {
                 .or_else(|| self.transmit_from_other_port(now, out)),
         };
         if let Some(transmit) = &transmit {
-            self.path.bytes_sent += transmit.size as u64;
-            self.path.count_allowance(transmit);
+            self.path.count_sent(transmit);
         }
         transmit
     }
@@ -604,6 +603,8 @@ impl Connection {
         }
         self.offer_ack(now, out, &draft);
         self.finish_packet(now, out, draft)?;
-        Some(self.single(start, out.len()))
+        let transmit = self.single(start, out.len());
+        self.path.count_sent(&transmit);
+        Some(transmit)
     }
 }

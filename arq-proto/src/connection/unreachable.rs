@@ -6,6 +6,14 @@
 //! cannot read the packets cannot guess. That much ends an attempt to connect: TCP believes no less. It does not end an
 //! association: networks heal, and who reads packets can forge reports of them. So a report that the peer's port is
 //! closed makes this side [suspect](super::suspicion) the peer.
+//!
+//! Requirements, numbered as in `docs/protocol.md`, to which the sections belong:
+//!
+//! - **ARQ-UNR-1** A report that quotes its HELLO with the SCID and names the peer's address as destination ends
+//!   the attempt of a client that waits for CHALLENGE.
+//! - **ARQ-UNR-2** So does a refusal of the own system to send HELLO for lack of a route (Linux: ENETUNREACH,
+//!   ENETDOWN, EHOSTUNREACH, EADDRNOTAVAIL, EINVAL, EACCES). Weaker evidence (EPERM; a report without the whole
+//!   SCID) needs five HELLOs in a row.
 
 use std::{
     net::{IpAddr, SocketAddr},

@@ -4,6 +4,20 @@
 //! it is, so packets go there at once, but no more than a spoofed address may be sent; the rest goes on to the
 //! address in use until the new one has shown that the peer receives there (RFC 9000 §8.2, §9.3). That each of the two
 //! may be the wrong one has consequences: see [`Recovery::leave_path`](crate::recovery::Recovery::leave_path).
+//!
+//! Requirements, numbered as in `docs/protocol.md`:
+//!
+//! - **ARQ-PTH-2** An unanswered PATH_CHALLENGE is repeated with the same token five times: after a probe
+//!   time-out of the old path, then at doubling intervals up to 1 s or that time-out; and again whenever a packet
+//!   with the largest number comes from there. The token stays valid. A third address restarts this with a new
+//!   token. No address is asked while the packet with the largest number came from elsewhere.
+//! - **ARQ-PTH-7** A side that received PATH_CHALLENGEs with two tokens within 5 s sends PINGs of 1,200 bytes
+//!   after a random half to all of the larger of 250 ms and half a round trip without a packet, until it hears
+//!   the peer 5 s after the last one.
+//! - **ARQ-PTH-8** (Copies, RFC 9000 §9.3.3.) An authentic packet from the peer's address, duplicates included,
+//!   with at least the number that raised the question settles it: the peer has not moved. If it was a duplicate,
+//!   no address is asked or believed for 3 s; otherwise packets wait for the PATH_RESPONSE of a new address for 1
+//!   s. For 3 s after an address change such a packet from the old one takes the peer back.
 
 use std::{
     net::{IpAddr, SocketAddr},

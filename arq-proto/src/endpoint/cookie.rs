@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! What stands for the state of a server that keeps none: a cookie, which only this endpoint can have made.
+//! The cookie stands for the state that a server does not keep. Only this endpoint can have made it.
 
 use std::{
     hash::Hasher,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! How are bytes multiplied so that every one but zero can be divided by?
+//! Arithmetic in GF(2^8), in which every byte but zero has an inverse.
 //!
 //! The field of polynomials over two elements modulo x^8 + x^4 + x^3 + x^2 + 1, in which x generates
 //! every element but zero: the one that erasure codes commonly use (RFC 5510 §8.1).
@@ -61,7 +61,7 @@ pub const fn mul(a: u8, b: u8) -> u8 {
     EXP[LOG[a as usize] as usize + LOG[b as usize] as usize]
 }
 
-/// What gives one when multiplied with `a`; zero, which has none, gives zero.
+/// The inverse of `a`; zero for zero, which has none.
 #[must_use]
 pub const fn inverse(a: u8) -> u8 {
     if a == 0 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! How is a message made whole from any of its symbols, as many as it has chunks?
+//! How do any `k` symbols restore a message of `k` chunks?
 //!
 //! A systematic Cauchy Reed-Solomon code over GF(2^8): the chunks are the *source symbols*, and up
 //! to 128 *repair symbols* are linear combinations of them, each computable by its index alone. The
@@ -23,7 +23,7 @@ use crate::{
     wire::{MAX_CHUNKS, MAX_REPAIR_SYMBOLS},
 };
 
-/// What chunk `chunk` is multiplied by in repair symbol `symbol`.
+/// The coefficient of chunk `chunk` in repair symbol `symbol`.
 fn coefficient(symbol: usize, chunk: usize) -> u8 {
     debug_assert!(symbol < MAX_REPAIR_SYMBOLS && chunk < MAX_CHUNKS);
     // Both sums lie below 256, and differ in the top bit.

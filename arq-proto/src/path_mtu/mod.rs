@@ -3,14 +3,51 @@
 //! How long may a packet be so that the path carries it?
 //!
 //! Datagram Packetization Layer Path MTU Discovery (RFC 8899), with its words: *PLPMTU* is the size in
-//! use, *base* is assumed to pass everywhere, and no message from the network is trusted, only
-//! acknowledgements. What differs is what a radio demands: the number of probes follows from the
-//! measured loss, a probe counts as lost only if something sent after it arrived, and a black hole is
-//! told from a fade by small packets that pass. And a size that passes may lose more than *base* does: it is on
-//! [`trial`] before messages are cut for it.
+//! use, *base* is assumed to pass everywhere, and only acknowledgements are trusted, no message from the network. Radios
+//! require some differences: the number of probes follows from the measured loss, a probe counts as lost only if a later
+//! packet arrived, and small packets that pass tell a black hole from a fade. A size that passes may lose more than *base*
+//! does, so it is on [`trial`] before messages are segmented for it.
 //!
-//! Everything here counts UDP payload. What is *best* below the size that passes is another question:
+//! All sizes are of UDP payload. The *best* size below the one that passes is another question:
 //! [`chunk_size`](crate::chunk_size).
+//!
+//! Requirements, numbered as in `docs/protocol.md`, to which the sections belong:
+//!
+//! - **ARQ-MTU-2** (SEARCHING.) A probe is a PING with PADDING up to the size in question, with ACK_NOW, in a
+//!   packet that is not in flight. There is one at a time; it waits for the pacer, while a probe time-out (§7.4)
+//!   is unanswered, and, with a least round trip above 100 ms, for a message of several packets. Without a
+//!   configured `mtu` and up to 9,000 bytes, none above *base* is sent before that message, before the fate of 32
+//!   packets is known, or where one takes more than 10 ms at the rate carried. The largest size is probed first;
+//!   then, of those in [`ladder`], the middle one between the PLPMTU and the least size lost. Its ACK, however
+//!   late, makes its size the PLPMTU.
+//! - **ARQ-MTU-3** The search ends (SEARCH_COMPLETE) when so many probes of the next larger size are lost that
+//!   random loss explains it with a chance of 1 in 10,000 at most: `ceil(ln 0.0001 / ln p)` by the estimate of
+//!   ARQ-LOS-3, 3 to 14, with `p` at least 25 % until the fate of 64 packets is known; or when its probes took 16
+//!   times the largest size in bytes.
+//! - **ARQ-MTU-4** A probe counts as lost two PTO bases after it left, if a packet sent after it (a PING follows
+//!   for that) is acknowledged by then. Otherwise it does not count, and nothing is probed until an ACK comes.
+//!   EMSGSIZE of the sending system makes one probe count as lost; ICMP is not believed.
+//! - **ARQ-MTU-5** (PMTU_RAISE_TIMER.) Ten minutes after a search, when something is in flight, a larger size is
+//!   searched again.
+//! - **ARQ-MTU-6** (Black hole.) *Large* is a packet above *base*, or above 576 bytes if the PLPMTU is *base*. A
+//!   round is one or more large packets lost for good, followed by a small one that arrived, in the order of
+//!   sending. `ceil(ln 0.000001 / ln p)` rounds, 4 to 20, without a large packet that arrived, are a black hole;
+//!   `p` is the largest of the estimate of ARQ-LOS-3 when the last large one arrived, the loss of large ones
+//!   until then (of 64), and the share of small ones lost since. After four probe time-outs in a row behind lost
+//!   large packets, and while there are rounds, each probe time-out adds a packet with nothing but PING. Then
+//!   BASE is entered: a probe confirms *base* before the search. After a second black hole within ten minutes the
+//!   search waits for ARQ-MTU-5. Messages under way are segmented anew (ARQ-MSG-6).
+//! - **ARQ-MTU-7** (ERROR.) If *base* is in a black hole, or not confirmed by as many probes as ARQ-MTU-3 says,
+//!   the PLPMTU is 576 bytes; also after a probe time-out while *base* is not confirmed and a HELLO of its size
+//!   was lost. While something is in flight, *base* is probed after 1 s, then at intervals that double up to ten
+//!   minutes. Meanwhile sizes below *base* are searched, except after a second black hole within ten minutes.
+//! - **ARQ-MTU-8** On a new path (ARQ-PTH-4) BASE is entered, and what was named for the interface is forgotten.
+//! - **ARQ-MTU-9** (Trial.) A size above *base* and up to 2,400 bytes that passes is on trial: messages are still
+//!   cut for the size used before, and one full packet in eight, chosen at random, is padded to the PLPMTU. A
+//!   size that surely loses more than *base* (chance of error 1 in 10,000) is left for *base* until ARQ-MTU-5;
+//!   one of which no padded packet arrives is a black hole (ARQ-MTU-6). After 64 padded packets without such
+//!   evidence messages are cut for it. Above 1/32 lost, or twice the trial's loss, the size is on trial again,
+//!   with 256 padded packets.
 
 mod black_hole;
 mod ladder;
@@ -35,15 +72,15 @@ use trial::{Trial, Verdict, Watch};
 
 /// `PMTU_RAISE_TIMER` of RFC 8899 §5.1.1: how long a size found is kept before a larger one is tried.
 const RAISE_AFTER: Duration = Duration::from_secs(600);
-/// In ERROR, base is asked about after this, then after twice as long each time, up to `RAISE_AFTER`.
+/// In ERROR, base is probed after this time, then at intervals that double up to `RAISE_AFTER`.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
-/// Probes that were judged lost, whose acknowledgement may still come.
+/// Lost probes that are remembered, because their acknowledgement may still come.
 const REMEMBERED: usize = 8;
-/// Packets whose fate must be known before the measured loss is relied on, and the loss until then.
+/// The measured loss is used once the fate of this many packets is known; and the loss until then.
 const TRUSTED_AFTER: u32 = 64;
 const LOSS_UNTIL_THEN: Probability = Probability::from_ppm(250_000);
 
-/// The states of RFC 8899 §5.2. DISABLED is the handshake, in which nobody asks.
+/// The states of RFC 8899 §5.2. DISABLED is the handshake, without probes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
     /// Base is in use and not confirmed: at a server, after a black hole, on a new path, and where a HELLO of its size was
@@ -63,7 +100,7 @@ enum State {
     Error {
         /// For what passes below base.
         search: Search,
-        /// When to ask about base.
+        /// When to probe base.
         retry_at: Instant,
         /// How long to wait after that.
         wait: Duration,
@@ -98,7 +135,7 @@ pub(crate) struct PathMtu {
     probe: Option<Probe>,
     /// Judged lost, the newest last.
     earlier: SmallVec<[Probe; REMEMBERED]>,
-    /// Nothing may be asked before a packet from this one on is acknowledged.
+    /// No probe before this packet, or a later one, is acknowledged.
     hear_first: Option<PacketNumber>,
     black_hole: BlackHole,
     fell_at: Option<Instant>,
@@ -108,7 +145,7 @@ pub(crate) struct PathMtu {
     counters: Counters,
 }
 
-/// What the discovery has done.
+/// Counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counters {
     probes_sent: u64,
@@ -142,8 +179,8 @@ impl PathMtu {
         }
     }
 
-    /// The peer takes no longer datagrams, and, if not `resegments`, no message that is resegmented: then a
-    /// size that may have to be taken back must not be used.
+    /// The peer's limits. To a peer that does not take resegmented messages (`resegments`), no size is used that may have to
+    /// be taken back.
     pub(crate) fn limit(&mut self, max_datagram: u16, resegments: bool) {
         self.base = self.base.min(max_datagram);
         self.peer_ceiling = max_datagram;
@@ -155,9 +192,9 @@ impl PathMtu {
         self.use_base();
     }
 
-    /// The handshake is done, with a HELLO of `hello_bytes`; `is_ours`: this side sent it. If it was shorter than base,
-    /// a longer one was lost: by chance, mostly, so base is in use while it is asked about; but it counts as a probe that
-    /// was lost. Whoever has only received a HELLO does not know what it sends itself passes.
+    /// The handshake is done, with a HELLO of `hello_bytes`; `is_ours`: this side sent it. If it was shorter than base, a longer
+    /// one was lost, mostly by chance: base is used and probed, with one probe counted as lost. A side that only received a
+    /// HELLO knows nothing about its own direction.
     pub(crate) fn begin(&mut self, hello_bytes: u16, is_ours: bool) {
         let carried = hello_bytes >= self.base;
         if self.least == self.base || (carried && is_ours) {
@@ -166,8 +203,8 @@ impl PathMtu {
         self.state = State::Base { lost: u8::from(!carried) };
     }
 
-    /// This path, but perhaps not the next, is worth asking about datagrams of up to `ceiling` bytes. Whoever says so may
-    /// be wrong, or misled: base stays, and so does a size that passes.
+    /// Sizes up to `ceiling` are worth probing on this path. The source may be wrong, so base stays, and so does a size that
+    /// passes.
     pub(crate) fn set_ceiling(&mut self, ceiling: u16) {
         let ceiling = ceiling.max(self.base).min(self.peer_ceiling);
         let grows = ceiling > self.ceiling;
@@ -184,7 +221,7 @@ impl PathMtu {
         looks.then_some(self.ceiling)
     }
 
-    /// Packets of which it is known what became of them.
+    /// Packets whose fate is known.
     pub(crate) fn settled(&self) -> u32 {
         self.settled
     }
@@ -194,7 +231,7 @@ impl PathMtu {
         self.size
     }
 
-    /// What messages are cut for, and packets filled up to: no more than [`size`](Self::size).
+    /// The size for which messages are segmented and packets filled: at most [`size`](Self::size).
     pub(crate) fn size_in_use(&self) -> u16 {
         if self.size > self.base {
             self.proven.min(self.size)
@@ -208,9 +245,9 @@ impl PathMtu {
         self.trial.as_mut().map_or(most, |trial| trial.plan(most, rng))
     }
 
-    /// What a packet of so many bytes is in the trial, if there is one; `fills`: the coin has decided that it is filled up.
+    /// The side of a packet of `bytes` in the trial, if there is one; `fills`: the coin has decided that it is filled up.
     pub(crate) fn side(&mut self, bytes: usize, fills: bool) -> Side {
-        // Neither short ones nor those that are longer anyway, as they were cut when longer packets were in use.
+        // Neither short packets, nor those of messages that were segmented for a larger size.
         let is_long = 4 * bytes >= 3 * usize::from(self.base) && bytes < self.proven.into();
         match self.trial.as_mut().filter(|_| is_long) {
             Some(trial) if fills => {
@@ -222,8 +259,7 @@ impl PathMtu {
         }
     }
 
-    /// The size to ask about now, if any. `busy`: packets are in flight; an idle link asks nothing
-    /// but what its first search is about.
+    /// The size to probe now, if any. `busy`: packets are in flight; an idle link sends no probes but those of its first search.
     pub(crate) fn next_probe(
         &mut self,
         now: Instant,
@@ -303,16 +339,15 @@ impl PathMtu {
         }
     }
 
-    /// The system refused to send a packet of `size` bytes. It may know its own interface, or have
-    /// heard so from somebody on the network: a probe of that size counts as lost once, no more.
+    /// The system refused to send a packet of `size` bytes, because of its interface or of an ICMP message: a probe of that
+    /// size counts as lost once.
     pub(crate) fn on_refused(&mut self, now: Instant, size: usize, loss: Probability) {
         if let Some(probe) = self.probe.take_if(|probe| usize::from(probe.size) == size) {
             self.on_probe_lost(now, probe.size, loss);
         }
     }
 
-    /// Nothing is acknowledged in time. Where a HELLO of base was lost as well, base may not pass: the least size is in use
-    /// until a probe of base is acknowledged.
+    /// A probe time-out. If a HELLO of base was lost as well, the least size is used until a probe of base is acknowledged.
     pub(crate) fn on_time_out(&mut self) {
         if matches!(self.state, State::Base { lost } if lost > 0) {
             self.size = self.least;
@@ -326,7 +361,7 @@ impl PathMtu {
             State::Base { lost } => {
                 *lost = lost.saturating_add(1);
                 if u32::from(*lost) >= needed {
-                    // Where there is nothing smaller to go down to, asking on would help nobody.
+                    // Without a smaller size further probes would help nobody.
                     match self.least < self.base {
                         true => self.fail(now),
                         false => self.complete(now),
@@ -379,7 +414,7 @@ impl PathMtu {
                     tracing::debug!(from = self.size, to = size, "larger packets pass");
                     self.size = size;
                     self.black_hole = BlackHole::new(self.black_hole.loss());
-                    // An answer that came late.
+                    // The ACK of a probe that was judged lost.
                     if matches!(self.state, State::SearchComplete { .. }) {
                         self.complete(now);
                     }
@@ -392,7 +427,7 @@ impl PathMtu {
     pub(crate) fn on_settled(&mut self, now: Instant, bytes: u32, lost: bool, loss: Probability) {
         self.settled = self.settled.saturating_add(1);
         let small = if self.size > self.base { self.base } else { self.least };
-        // Larger than what is in use now: of before it fell.
+        // Larger than the size in use: sent before that fell.
         if bytes > self.size.into() || self.size <= self.least {
             return;
         }
@@ -403,7 +438,7 @@ impl PathMtu {
         }
     }
 
-    /// What a packet tells of the size on trial, or in use.
+    /// The fate of a packet, for the size on trial or in use.
     pub(crate) fn compare(&mut self, now: Instant, bytes: u32, side: Side, lost: bool) {
         let Some(trial) = &mut self.trial else {
             if self.size_in_use() > self.base && bytes > self.base.into() {
@@ -460,7 +495,7 @@ impl PathMtu {
         stats.black_holes = self.counters.black_holes;
     }
 
-    /// Another path: nothing is known of it but that datagrams of at most `ceiling` bytes are worth asking about.
+    /// Another path, on which sizes up to `ceiling` are worth probing.
     pub(crate) fn on_path_change(&mut self, ceiling: u16) {
         let counters = self.counters;
         let (least, base, peer_ceiling) = (self.least, self.base, self.peer_ceiling);
@@ -531,7 +566,7 @@ impl PathMtu {
         }
     }
 
-    /// The loss to reckon with: a guess on the safe side before much is known.
+    /// The loss rate to use: a safe guess before much is known.
     fn trusted(&self, loss: Probability) -> Probability {
         if self.settled < TRUSTED_AFTER {
             loss.max(LOSS_UNTIL_THEN)

@@ -3,6 +3,35 @@
 //! Which packets arrived and which are lost: wires the ledger, the round-trip estimate, the loss
 //! detector and the probe time-out together. It names what was acknowledged and lost; what to do
 //! about it is the lanes' affair.
+//!
+//! Requirements, numbered as in `docs/protocol.md`, to which the sections belong:
+//!
+//! - **ARQ-RTT-1** A newly acknowledged *largest* gives a sample: now minus its sending minus *delay*
+//!   (ARQ-ACK-4), smoothed by RFC 9002 §5.3. A client's first sample is the CHALLENGE to its *attempt*. Initially
+//!   100 ms with a variation of 50 ms are assumed, at a server at most the cookie's age in packet 0; a greater
+//!   age is a sample.
+//! - **ARQ-RTT-2** A side driven 5 ms to 1 s after a timer was due was stalled by its host; that is no round
+//!   trip.
+//! - **ARQ-LOS-1** A packet in flight is lost once a later one was acknowledged and either the largest
+//!   acknowledged number is at least *threshold* (3) above it, or more than `max(smoothed, latest) + window` (an
+//!   eighth of *smoothed*) has passed since its sending (RFC 9002 §6.1, RFC 8985 §6.2).
+//! - **ARQ-LOS-2** Spurious losses raise both; 16 round trips with losses but no spurious one reset them.
+//! - **ARQ-LOS-3** A sender estimates the loss of both directions, 1 to 50 %: from its packets, and from gaps in
+//!   the numbers received.
+//! - **ARQ-LOS-5** A chunk acknowledged after it was declared lost is not sent again.
+//! - **ARQ-PTO-1** While anything is in flight, a timer runs from the newest ack-eliciting packet: `base =
+//!   max(smoothed + max(4 * variation, granularity), 1 ms)`.
+//! - **ARQ-PTO-2** When it expires, everything in flight counts as lost and is repaired. One packet, if need be a
+//!   PING, leaves beyond the window; no more than 64 leave until an ACK arrives or nothing is in flight.
+//! - **ARQ-PTO-4** With the estimates of ARQ-LOS-3 a probe and its ACK fail with `f = 1 - (1 - pf)(1 - pr)`. The
+//!   first `K0 = ceil(ln 0.001 / ln f)` probes, 1 to 12, keep *base*; then the interval doubles, up to 1 s (or
+//!   *base*), in the first 5 s without a packet of the peer up to 250 ms (or four times *base*).
+//! - **ARQ-PTO-5** More than K0 failed probes are *silence* of the peer (§10).
+//! - **ARQ-PTO-6** Where independent loss cannot explain the missing ACK, the first two probes only ask
+//!   (ARQ-REP-8).
+//! - **ARQ-PTO-7** The end of a flight has a timer of its own that later packets do not restart.
+//! - **ARQ-PTO-8** Timers exclude stalls (ARQ-RTT-2).
+//! - **ARQ-PTO-9** Where only PINGs and FORGETs are in flight, the first probe waits at least 250 ms.
 
 pub(crate) mod left_out;
 pub(crate) mod loss;

@@ -74,9 +74,11 @@ impl Recovery {
         self.controller.on_sleep();
     }
 
-    /// The path is silent, and others carry what it should: it is only asked.
-    pub(crate) fn ask(&mut self, now: Instant) {
-        self.pto_count += 1;
+    /// The path is silent, and others carry what it should: it is only asked, after longer and longer times if the
+    /// questions back off.
+    pub(crate) fn ask(&mut self, now: Instant, backs_off: bool) {
+        self.tails.clear();
+        self.pto_count += u32::from(backs_off);
         self.probe_due = true;
         self.asked_at = Some(now);
     }

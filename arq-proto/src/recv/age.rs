@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! How long has what is read now waited in this host?
+//! How long has a datagram waited in this host before it was read?
 //!
-//! A process that stands still leaves what arrives in the kernel's buffer, and reads it when it goes on as if it had just
-//! come. A best-effort message with a deadline tells when its sender was given it. The clocks of two hosts have nothing
-//! to do with each other, but their difference plus the shortest way is what the timestamps of a few seconds show at least
-//! (as in LEDBAT, RFC 6817); what exceeds that was spent waiting. Only a wait in this host counts, and
-//! no more of it than this host has slept: a slower path, a clock that stands still while its host is suspended, or one
-//! that drifts makes nothing old.
+//! A stalled process leaves datagrams in the kernel's buffer and reads them later as if they had just come. A best-effort
+//! message with a deadline carries a timestamp: when the peer's application handed it over. The two hosts' clocks are not
+//! synchronised, but the least difference between timestamp and arrival over a few seconds is the clocks' offset plus the
+//! shortest one-way delay (as in LEDBAT, RFC 6817). What exceeds it is waiting time. Only waiting in this host counts, and
+//! no more of it than this host has stalled: so a slower path, a drifting clock, or a clock that stops while its host is
+//! suspended makes no message old.
 
 use std::time::{Duration, Instant};
 
-/// The least difference is that of this time and as much before it.
+/// The least difference is taken over one to two of these periods.
 const PERIOD: Duration = Duration::from_secs(2);
-/// What waits is read within so long after a sleep, and not more than the sleep.
+/// After a stall the backlog is read within this time, or within the stall's length if that is shorter.
 const MAX_BACKLOG: Duration = Duration::from_secs(1);
-/// A host that was told the time so lately looks whether it sleeps.
+/// Stalls are watched for while the newest timestamp is younger than this.
 const WATCHED: Duration = Duration::from_secs(1);
-/// Looking more often than this is not worth it.
+/// Shortest interval of that watch.
 const MIN_WATCH: Duration = Duration::from_millis(5);
 /// Bits of a time on the wire.
 const TIME_BITS: u32 = 24;
 
-/// A sleep, and the time to read what has come meanwhile.
+/// A stall, and the time to read what came during it.
 #[derive(Debug, Clone, Copy)]
 struct Backlog {
     /// Before the sleep nothing was left unread.
@@ -62,7 +62,7 @@ impl Ages {
         self.deadline = deadline;
     }
 
-    /// A message was handed to its sender at this time by its clock. Returns how long it has been waiting here, unread;
+    /// A message was handed over at `ms` by the peer's clock. Returns how long it has waited here, unread;
     /// `None` if the peer has no deadline.
     pub(crate) fn on_timestamp(&mut self, now: Instant, ms: u32) -> Option<Duration> {
         if self.deadline.is_zero() {
@@ -85,7 +85,7 @@ impl Ages {
         Some(late.min(now.saturating_duration_since(since)))
     }
 
-    /// The time whose low bits these are that is nearest to the newest one.
+    /// The time with these low bits that is nearest to the newest one.
     fn expand(&self, ms: u32) -> i64 {
         let Some(newest) = self.newest else { return ms.into() };
         let ahead = i64::from(ms).wrapping_sub(newest) << (64 - TIME_BITS) >> (64 - TIME_BITS);
@@ -106,7 +106,7 @@ impl Ages {
         self.backlog = Some(Backlog { since, until: now + asleep.min(MAX_BACKLOG) });
     }
 
-    /// When to look whether this host sleeps: other timers may be further ahead than the deadline.
+    /// When to look for a stall: other timers may be further ahead than the deadline.
     pub(crate) fn watch_deadline(&self, now: Instant) -> Option<Instant> {
         let heard_at = self.heard_at.filter(|&at| now < at + WATCHED)?;
         Some(heard_at.max(now) + (self.deadline / 2).max(MIN_WATCH))

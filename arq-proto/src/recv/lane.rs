@@ -5,6 +5,13 @@
 //! A reliable lane waits for what is missing: the peer repairs it. A best-effort lane waits at most
 //! for the hold time that the peer announced, and not at all by default; what is older than a
 //! message already released is dropped, since the application must never see an order reversed.
+//!
+//! Requirements, numbered as in `docs/protocol.md`:
+//!
+//! - **ARQ-FLW-6** Where repairs hold more than three quarters of a lane's window and the application has taken
+//!   everything in order, the receiver doubles it, from what the connection's exceeds eight lane windows (ADR 22).
+//! - **ARQ-FLW-7** The same if the application consumes a whole window of a lane within twice the least round
+//!   trip.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -27,10 +34,9 @@ use crate::{
     },
 };
 
-/// A best-effort lane that has brought nothing for so long, and for its hold time, will not complete
-/// what is incomplete. A message leaves its sender as one train, but a slow one where the rate is low: at
-/// 16 kbit/s five packets of 1,200 bytes in 3 s, and behind a lane that is never empty one in 65, which take so
-/// long at 42 kbit/s.
+/// After this silence of a best-effort lane, and its hold time, incomplete messages are abandoned. The packets of a message
+/// leave together, but slowly at a low rate: at 16 kbit/s five packets of 1,200 bytes take 3 s; behind a lane that is never
+/// empty only one packet in 65 is theirs, and five take this long at 42 kbit/s.
 const ABANDON_AFTER: Duration = Duration::from_secs(15);
 /// Messages for which an empty queue keeps room.
 const KEPT_ROOM: usize = 64;
@@ -40,7 +46,7 @@ const KEPT_ROOM: usize = 64;
 pub(crate) enum ReceivedSymbol<'a> {
     /// A chunk, or all of it.
     Source(&'a ChunkFrame<'a>),
-    /// What stands in for a chunk.
+    /// A repair symbol.
     Repair(&'a RepairFrame<'a>),
 }
 
@@ -83,16 +89,16 @@ enum Slot {
     Complete(Bytes, Option<Due>),
 }
 
-/// What a message with a deadline has left of it.
+/// What is left of a message's deadline.
 #[derive(Debug, Clone, Copy)]
 struct Due {
     completed_at: Instant,
-    /// If it need not wait for earlier ones.
+    /// Unless it waits for earlier messages.
     expires_at: Instant,
 }
 
 impl Due {
-    /// When it is too old, if it is released now: to wait for earlier ones is what it was sent for (ARQ-BEF-6).
+    /// When it is too old, if it is released now: the time that it waited for earlier messages does not count (ARQ-BEF-6).
     fn when_released(self, now: Instant, hold: Duration) -> Instant {
         self.expires_at + now.saturating_duration_since(self.completed_at).min(hold)
     }
@@ -123,11 +129,11 @@ pub(crate) struct RecvLane {
     held: u64,
     limit: u64,
     hold: Duration,
-    /// Best effort: complete messages that wait for an incomplete one before them, and since when. Both rise: what
-    /// precedes a message that waits already leaves with it, and is left out.
+    /// Best effort: complete messages that wait for an incomplete one before them, and since when, both ascending. A
+    /// message that completes before an already waiting one is released with it, and not listed.
     waiting: VecDeque<(MessageSeq, Instant)>,
-    /// Best effort: the incomplete ones among `slots`. To look for the oldest there, once for each
-    /// message of a packet of tiny ones, would take long.
+    /// Best effort: the incomplete ones among `slots`. Searching `slots` for the oldest, once for each
+    /// message of a packet of tiny ones, would take too long.
     partials: BTreeSet<MessageSeq>,
     /// Best effort: the last symbol that was kept.
     touched_at: Option<Instant>,
@@ -184,7 +190,7 @@ impl RecvLane {
         (self.next, there)
     }
 
-    /// Takes a symbol. `waited`: its message has a deadline, and the symbol has been waiting here for so long.
+    /// Takes a symbol. `waited`: how long it has waited in this host, if its message has a deadline.
     pub(crate) fn on_symbol(
         &mut self,
         now: Instant,
@@ -213,7 +219,7 @@ impl RecvLane {
             if self.reliable {
                 return Err(Violation::MessageWindow);
             }
-            // The peer has long given up what lies that far back.
+            // The peer gave up messages that far back long ago.
             self.skip_to(now, seq + 1 - LANE_MESSAGE_WINDOW);
         }
         let offset = match self.position(seq) {
@@ -221,7 +227,7 @@ impl RecvLane {
             Err(_) => {
                 let may_open = self.reliable || symbol.is_whole() || spare.may_open();
                 if !may_open || !self.reserve(now, symbol)? {
-                    // What was given up for it may have been waited for.
+                    // Complete messages may have waited for those that were given up for it.
                     self.release(now);
                     return Ok(Received::Dropped);
                 }
@@ -252,7 +258,7 @@ impl RecvLane {
                 self.waiting.push_back((seq, now));
             }
         }
-        // With a hold time, what was given up to make room may have been waited for.
+        // With a hold time, complete messages may have waited for those that were given up to make room.
         if is_complete || !self.hold.is_zero() {
             self.release(now);
         }
@@ -418,8 +424,8 @@ impl RecvLane {
         self.recovered
     }
 
-    /// Whether the peer can soon send no more for want of repairs, since three quarters of what may be held wait for them
-    /// and the application has taken all that it can.
+    /// Whether missing repairs will soon stop the peer: three quarters of the window are held, and the application has taken
+    /// all that is in order.
     pub(crate) fn is_held_up(&self) -> bool {
         self.reliable && self.ready.is_empty() && self.held > self.limit / 4 * 3
     }
@@ -439,7 +445,7 @@ impl RecvLane {
     }
 }
 
-/// Once all is read, what held thousands of tiny messages is memory for nothing, in each of sixteen lanes.
+/// Shrinks a queue that is empty again: after thousands of tiny messages it would waste memory, in each of sixteen lanes.
 fn give_back<T>(queue: &mut VecDeque<T>) {
     if queue.is_empty() && queue.capacity() > KEPT_ROOM {
         queue.shrink_to(KEPT_ROOM);

@@ -2,12 +2,12 @@
 
 //! How do chunks, and repair symbols that stand in for some, become one message?
 //!
-//! Both are received straight into the message's buffer: a repair symbol waits in the place of a
-//! chunk that is missing, of which there is always one left while the symbol is of any use. So a
-//! message takes the same memory whatever arrives, and decoding copies nothing.
+//! Both are copied straight into the message's buffer: a repair symbol waits in the place of a missing chunk. As long as the
+//! symbol is of use, there is such a place. So a message takes the same memory whatever arrives, and decoding copies
+//! nothing.
 //!
-//! When the path carries less than before, the sender resegments the message, into smaller chunks. What
-//! is there stays there; a chunk of an earlier segmentation, which comes late, is worth the bytes that it has.
+//! When the path carries less than before, the sender resegments the message into smaller chunks. Chunks that have arrived
+//! stay. A late chunk of an earlier segmentation counts for the bytes that it has.
 
 use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
@@ -22,8 +22,8 @@ use crate::{
 /// A message of which some symbols have arrived.
 #[derive(Debug)]
 pub struct Reassembly {
-    /// The chunks, each in its place, as far as any has arrived; padded to whole chunks once a repair
-    /// symbol is there.
+    /// The chunks, each in its place, up to the last that has arrived; padded to whole chunks once there is a repair
+    /// symbol.
     buffer: BytesMut,
     shape: Shape,
     arrived: SymbolSet,
@@ -81,7 +81,7 @@ impl Reassembly {
         self.vacate(index);
         let start = index * self.shape.chunk_bytes;
         let end = start + data.len();
-        // Nearly always the next one: zeros that it would overwrite are not written first.
+        // Nearly always the next one: appended, without writing zeros first.
         if start == self.buffer.len() {
             self.buffer.extend_from_slice(data);
         } else {

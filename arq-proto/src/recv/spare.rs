@@ -2,31 +2,30 @@
 
 //! Where does the memory of the next message come from, and how much of it may a packet claim?
 //!
-//! An allocator gives the pages of a large message back to the system as soon as it is freed, and
-//! taking them again costs more than all that is copied into them. So the memory of messages that
-//! were read serves the next ones, as long as there are any.
+//! An allocator returns the pages of a large message to the system as soon as it is freed. Faulting them in again costs more
+//! than copying the message. So the memory of messages that were read serves the next ones.
 
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 
-/// Bytes of a message whose memory is worth recycling: that of smaller ones allocators keep themselves.
+/// Least bytes of a message whose memory is recycled: allocators keep that of smaller ones themselves.
 pub const WORTH_RECYCLING_BYTES: usize = 16 << 10;
-/// Buffers kept: as many large messages as arrive before the first is read.
+/// Buffers kept: about as many large messages as arrive before the first is read.
 const MAX_BUFFERS: usize = 16;
-/// Without a large message for so long, none is expected soon.
+/// Buffers are freed after this time without a large message.
 const BUFFER_LIFETIME: Duration = Duration::from_secs(1);
 
-/// A packet begins so many best-effort messages in several pieces, and one more for each of these bytes. Each claims as
-/// much memory as it says, which is zeroed and, unlike a reliable lane's, given up for the next: without a bound a
-/// packet of a few bytes for each would cost milliseconds. No sender cuts its messages so that it needs more.
+/// A packet may begin this many best-effort messages in several chunks, and one more for each `BYTES_TO_OPEN_ONE`. Each message
+/// claims as much memory as its header says, which is zeroed and, unlike a reliable lane's, given up for the next message.
+/// Without a bound one packet could cost milliseconds. No sender segments its messages so that it needs more.
 const MOST_OPENED: usize = 16;
 const BYTES_TO_OPEN_ONE: usize = 512;
 
 /// Memory in reserve.
 #[derive(Debug, Default)]
 pub(crate) struct Spare {
-    /// Messages that the packet at hand may still begin.
+    /// Messages that the current packet may still begin.
     may_open: usize,
     buffers: Vec<BytesMut>,
     /// When the last large message began.
@@ -50,12 +49,12 @@ impl Spare {
     pub(crate) fn take(&mut self, now: Instant, bytes: usize) -> BytesMut {
         if bytes >= WORTH_RECYCLING_BYTES {
             self.wanted_at = Some(now);
-            // Not one that is much too large: what a message occupies is accounted by its length.
+            // Not one that is much too large: a message is accounted by its length.
             let fits = |spare: &BytesMut| (bytes..2 * bytes).contains(&spare.capacity());
             if let Some(at) = self.buffers.iter().position(fits) {
                 return self.buffers.swap_remove(at);
             }
-            // None fits: one makes room for what this message will leave behind.
+            // None fits: one is dropped, to make room for this message's buffer later.
             self.buffers.pop();
         }
         BytesMut::with_capacity(bytes)
@@ -72,7 +71,7 @@ impl Spare {
         }
     }
 
-    /// Gives all back, once it has not been of use for a while.
+    /// Frees all buffers once no large message has come for a while.
     pub(crate) fn age(&mut self, now: Instant) {
         if self.wanted_at.is_none_or(|at| at + BUFFER_LIFETIME < now) {
             self.buffers = Vec::new();

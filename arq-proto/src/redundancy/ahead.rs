@@ -2,12 +2,12 @@
 
 //! How many repair symbols are worth sending ahead of any loss?
 //!
-//! The marginal-latency rule: symbols save a round trip with the chance that they make up for what is
-//! lost, and delay everything behind them by the time that they take to leave. So many are sent as save
-//! most. So parity ends by itself where bandwidth is the limit, where little is lost, and where a round
-//! trip costs nothing. A budget of bytes bounds it where time on the wire is cheap and bytes are not.
+//! The marginal-latency rule: symbols save a round trip with the probability that they make up for the losses, and delay
+//! everything behind them by their time on the wire. The number that saves most is sent. So there is no parity where bandwidth
+//! is the limit, where little is lost, or where a round trip costs nothing. A byte budget bounds it where time on the wire is
+//! cheap.
 //!
-//! Losses come in bursts, against which parity is of no use when they are longer than the block.
+//! Parity is of no use against bursts of losses longer than the block.
 
 use std::time::Duration;
 
@@ -22,14 +22,13 @@ use crate::{
     wire::{cursor::varint_len, frame::Shape},
 };
 
-/// The chance of failure that is good enough.
+/// The accepted probability that parity does not suffice.
 pub(super) const ACCEPTED_FAILURE: f64 = 0.006;
 /// Messages up to this length are small: their budget is in bytes, that of larger ones in chunks.
 pub(super) const SMALL_BYTES: usize = 16 << 10;
-/// The budget of a small message, beyond what retransmissions would take anyway, as a share of its bytes: less the
-/// longer the bursts are.
+/// The budget of a small message, as a share of its bytes, beyond what retransmissions take anyway. Longer bursts reduce it.
 const SMALL_SHARE: f64 = 0.33;
-/// Bytes save little where a repair takes as little time as this: there the share is halved.
+/// The share is halved where a repair takes no longer than this.
 const SHORT_REPAIR: Duration = Duration::from_micros(50);
 /// The budget of a larger one, as a share of its chunks.
 const LARGE_SHARE: f64 = 1.0 / 16.0;
@@ -37,8 +36,8 @@ const LARGE_SHARE: f64 = 1.0 / 16.0;
 const PACKET_BYTES: usize = 53;
 
 impl Redundancy {
-    /// Repair symbols to follow the last chunk of a message, in packets of `packet_bytes`, with so many messages
-    /// `behind` it.
+    /// Repair symbols to follow the last chunk of a message, in packets of `packet_bytes`, with `behind` messages waiting
+    /// behind it.
     pub(crate) fn parity(
         &self,
         seq: MessageSeq,
@@ -58,8 +57,8 @@ impl Redundancy {
         }
     }
 
-    /// As many as are worth it if each `delay`s everything behind it by so many seconds. None for a single chunk, which
-    /// they would double.
+    /// The number that saves most time, if each delays everything behind it by `delay` seconds. None for a single chunk, which
+    /// would be doubled.
     fn worthwhile_parity(&self, shape: Shape, overhead: usize, delay: f64) -> usize {
         let (channel, count) = (self.channel, shape.chunk_count());
         // Bursts of a quarter of the block leave little to repair with, and nothing to wait for.
@@ -68,7 +67,7 @@ impl Redundancy {
             return 0;
         }
         let price = delay / self.repair_delay.as_secs_f64().max(1e-6);
-        // So much is retransmitted anyway.
+        // What is retransmitted anyway.
         let loss = channel.calm.as_f64();
         let expected = (count as f64 * loss / (1.0 - loss)).ceil();
         let mut block = Block::of(count, channel);
@@ -109,7 +108,7 @@ impl Redundancy {
     }
 }
 
-/// Bytes of a packet beside its chunk, the higher the message's number the more.
+/// Bytes of a packet beside its chunk: they grow with the message's number.
 pub(super) fn overhead(seq: MessageSeq) -> usize {
     PACKET_BYTES + varint_len(seq)
 }
@@ -123,8 +122,8 @@ fn fixed(percent: u8, count: usize) -> usize {
     }
 }
 
-/// What follows the last chunk: so many symbols more than are missing. A message that cannot be coded is sent again as
-/// a whole, so many times.
+/// What follows the last chunk: `parity` symbols more than are missing. A message that cannot be coded is sent again as a
+/// whole, `parity` times.
 pub(crate) fn addition(out: &Out, parity: usize) -> Addition {
     if !out.shape.is_codable() {
         return Addition::Unacked(parity);

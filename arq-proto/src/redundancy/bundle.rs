@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! Which small messages leave again in later packets, until something is heard of them?
+//! Which small messages are repeated in later packets until they are acknowledged?
 //!
 //! Where messages follow each other within a round trip, the packet of the next one has room for those before it. A
 //! loss then costs the interval between two messages instead of a round trip, and no packet more: redundant bundling
@@ -26,11 +26,11 @@ use crate::{symbol::SymbolRef, units::LaneId};
 const MAX_FRAME_BYTES: usize = 512;
 /// Where more small messages leave in a round trip, their packets are full anyway.
 const MAX_MESSAGES: usize = 16;
-/// A small message that is lost less often need not be bundled.
+/// Below this loss rate nothing is bundled.
 const MIN_LOSS: f64 = 0.009;
 /// A small message is bundled three times at most.
 const MAX_SENDINGS: u8 = 4;
-/// Messages of one burst do not double each other, nor does one message leave twice in it.
+/// Least time between two sendings of a message: packets of one burst may be lost together.
 const MIN_INTERVAL: Duration = Duration::from_micros(500);
 
 /// A message of one small chunk.
@@ -73,13 +73,13 @@ impl Bundle {
 }
 
 impl Redundancy {
-    /// Whether bundling may pay: not where hardly anything is lost, nor where bursts outlast all sendings.
+    /// Whether bundling may pay: neither with hardly any loss, nor where bursts outlast all sendings.
     pub(crate) fn may_bundle(&self) -> bool {
         let worthwhile = self.channel.calm.as_f64() > MIN_LOSS;
         self.is_auto() && worthwhile && self.channel.burst_factor() <= f64::from(MAX_SENDINGS)
     }
 
-    /// Whether a small message that left so often is worth its bytes in a packet that leaves now anyway.
+    /// Whether a small message that left `sendings` times is worth its bytes in a packet that leaves now anyway.
     pub(crate) fn bundles(&self, now: Instant, message: &SmallMessage, sendings: u8) -> bool {
         let [age, apart] =
             [message.sent_at, message.left_at].map(|at| now.saturating_duration_since(at));

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! What does the path do to packets, and how many of a block does it lose?
+//! How many packets of a block does the path lose?
 //!
-//! The chances are those of a Gilbert channel with the measured loss and burst length, computed
-//! exactly, one packet at a time.
+//! The probabilities are those of a Gilbert channel with the measured loss and burst length, computed exactly, one packet at a
+//! time.
 
 use crate::units::Probability;
 
-/// What the path does to packets.
+/// The loss of the path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Channel {
-    /// Share that is lost, erring upwards: for repairs. Too low a share costs them a round trip.
+    /// Loss rate, an upper estimate: for repairs, which too low an estimate would cost a round trip.
     pub(crate) upper: Probability,
-    /// The same for what is sent ahead of any loss: not too low, for a few packets.
+    /// Loss rate for parity: not too low for a few packets.
     pub(crate) calm: Probability,
-    /// The same, to be expected of many.
+    /// Mean loss rate: for many packets.
     pub(crate) mean: Probability,
     /// Mean number lost in a row.
     pub(crate) mean_run: f64,
@@ -26,13 +26,12 @@ const BURSTY: f64 = 1.5;
 const LEAST_LOSS: f64 = 0.008;
 
 impl Channel {
-    /// Packets lost in a row for each that chance alone would lose in a row: 1 if losses are
-    /// independent.
+    /// Mean run of losses, as a multiple of that of independent losses.
     pub(super) fn burst_factor(self) -> f64 {
         (self.mean_run * (1.0 - self.calm.as_f64())).max(1.0)
     }
 
-    /// The chance of a loss behind a loss. Runs shorter than chance alone makes them are chance.
+    /// The probability of a loss after a loss; at least that of independent losses.
     pub(super) fn goes_on(self) -> f64 {
         (1.0 - 1.0 / self.mean_run.max(1.0)).max(self.calm.as_f64())
     }

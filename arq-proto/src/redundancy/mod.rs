@@ -4,14 +4,31 @@
 //!
 //! | when | what leaves | decided in |
 //! |---|---|---|
-//! | a message begins | its chunks, as long as makes their protection cheap | [`segment`] |
+//! | a message begins | its chunks, in the size that makes protection cheapest | [`segment`] |
 //! | its last chunk leaves | parity: repair symbols ahead of any loss | [`ahead`] |
 //! | a packet has room | small messages that are not acknowledged: redundant bundling | [`bundle`] |
-//! | symbols are lost, or the ACK of them is | copies and repair symbols | [`repair`] |
+//! | symbols or their ACK are lost | copies and repair symbols | [`repair`] |
 //!
 //! A connection asks [`Redundancy`] and carries out the answer. The answers are pure functions of the path, of the cost of
 //! a loss, and of the message: its shape, and which symbols are [`Out`](repair::Out). The erasure code itself is in
 //! [`fec`](crate::fec).
+//!
+//! Requirements, numbered as in `docs/protocol.md`, to which the sections belong:
+//!
+//! - **ARQ-REP-1** A message lacks its chunks less its acknowledged chunks and repair symbols (*missing*). With
+//!   nothing missing it is delivered, and nothing more of it is sent.
+//! - **ARQ-REP-2** A repair covers what is missing with 99 % (90 % above 16 symbols); just that in *bulk* (the
+//!   application waits for room).
+//! - **ARQ-REP-3** A repair sends unused repair symbols (§8.6), then lost chunks; copies for up to two lost
+//!   chunks. A packet carries no symbol twice.
+//! - **ARQ-REP-4** To a side without REPAIR, each chunk neither in flight nor acknowledged is sent again, once.
+//! - **ARQ-REP-5** A sender MAY add repair symbols (parity) to the last chunk, or double a message of one chunk.
+//! - **ARQ-REP-6** `fec=auto`, the default, adds parity where it saves more time than it costs, within a byte
+//!   budget.
+//! - **ARQ-REP-7** A message up to 16 KiB MAY have more chunks than necessary, no two of which fit a packet.
+//! - **ARQ-REP-8** A lost ACK declares nothing lost; *suspect* messages get up to 64 repair symbols per time-out.
+//! - **ARQ-REP-9** The last packet of a flight is filled up to 1,200 bytes with earlier unacknowledged one-chunk
+//!   messages (bundling), four sendings each at most.
 
 pub(crate) mod ahead;
 pub(crate) mod bundle;
@@ -27,7 +44,7 @@ use crate::{
 };
 pub(crate) use channel::Channel;
 
-/// What all decisions rest on, beside the message: the path as it is now, and what both sides allow.
+/// The inputs of all decisions beside the message: the path, and what both sides allow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Redundancy {
     pub(crate) fec: FecConfig,
@@ -38,19 +55,19 @@ pub(crate) struct Redundancy {
     pub(crate) channel: Channel,
     /// Share of the acknowledgements that is lost, an upper estimate.
     pub(crate) ack_loss: Probability,
-    /// What a lost message waits for: a round trip and the time to notice.
+    /// The delay of a repair: a round trip, and the time to detect the loss.
     pub(crate) repair_delay: Duration,
     /// The rate at which packets leave.
     pub(crate) rate: Rate,
 }
 
 impl Redundancy {
-    /// Whether this side decides by itself, and repair symbols may help.
+    /// Whether `fec=auto` is set and the peer takes repair symbols.
     pub(crate) fn is_auto(&self) -> bool {
         self.fec == FecConfig::Auto && self.coding
     }
 
-    /// Whether parity costs more than bytes. In `bulk`, another round trip delays nobody.
+    /// Whether parity costs too much. In `bulk` another round trip delays nobody.
     fn is_expensive(&self, bulk: bool) -> bool {
         bulk || self.counts_packets
     }

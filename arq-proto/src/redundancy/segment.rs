@@ -2,8 +2,8 @@
 
 //! How long should the chunks of a message be?
 //!
-//! A small message has few chunks, and parity comes in whole symbols: one more or less is a tenth of
-//! the bytes. So it has smaller chunks where that makes the same protection cheaper.
+//! A small message has few chunks, and parity comes in whole symbols, each of which may be a tenth of the bytes. Smaller chunks
+//! can make the same protection cheaper.
 
 use super::{
     ahead::{overhead, ACCEPTED_FAILURE, SMALL_BYTES},
@@ -17,15 +17,14 @@ use crate::{
 
 /// What a packet costs beside its bytes, in bytes: the work of both hosts, and airtime.
 const PACKET_COST_BYTES: f64 = 20.0;
-/// What two chunks that share a packet may have left over: for one, as much is reserved as its frame
-/// takes at most.
+/// Unused bytes of a packet with two chunks: the largest possible frame header is reserved for each.
 const SHARING_SLACK_BYTES: usize = 8;
 /// What a failure costs, as a multiple of the message.
 const FAILURE_COST: f64 = 8.0;
 
 impl Redundancy {
-    /// Bytes of a chunk with which a message that begins and its parity take least: at most `longest`, and at most
-    /// `base` where much is lost, since few long chunks leave parity less to choose than many short ones.
+    /// The chunk size with which a new message and its parity take the fewest bytes: at most `longest`, and at most `base` under
+    /// much loss, because few long chunks leave parity less choice than many short ones.
     pub(crate) fn chunk_bytes(
         &self,
         seq: MessageSeq,
@@ -42,8 +41,7 @@ impl Redundancy {
         if self.channel.is_bursty() || fewest < 2 || message_bytes > SMALL_BYTES {
             return longest;
         }
-        // Two in a packet would be lost together: not more chunks than leave each longer than half of what a packet
-        // holds.
+        // Two chunks in a packet would be lost together, so each is longer than half of what a packet holds.
         let alone = (2 * message_bytes - 1) / (longest + SHARING_SLACK_BYTES);
         let most = alone.min(message_bytes / usize::from(MIN_CHUNK_BYTES)).max(fewest);
         let shape = |count| Shape { message_bytes, chunk_bytes: message_bytes.div_ceil(count) };
@@ -53,7 +51,7 @@ impl Redundancy {
         best.map_or(longest, |(_, bytes)| bytes.min(longest))
     }
 
-    /// Whether so much is lost that the symbols of a message, of which some may be lost, should not share packets.
+    /// Whether so much is lost that the symbols of one message should not share a packet.
     pub(crate) fn spreads_symbols(&self) -> bool {
         self.is_auto() && self.channel.is_lossy()
     }

@@ -2,10 +2,10 @@
 
 //! How much does a lane take before it is sent?
 //!
-//! What begins waits behind all that is queued: it is taken while that is short, in bytes and in time. The rest of what
-//! has begun is another matter. An application that drops rather than waits hands over a long message part by part, and
-//! drops all of it when one part finds no room: what has left of it was sent for nothing. So the rest is taken as far as
-//! the path carries it within [`LONGEST`].
+//! A new message waits behind all that is queued, so it is taken while the queue is short, in bytes and in time. The rest of
+//! a message in several parts is another matter: an application that drops rather than waits drops all of it when one part
+//! finds no room, and the parts before were sent for nothing. So the rest is taken as far as the path carries it within
+//! [`LONGEST`].
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::{config::Config, units::Rate};
 
 /// The bound in bytes, unless the configuration has another.
 const BYTES: usize = 256 << 10;
-/// What begins later waits so long at most for the rest of what has begun. zenoh ends a session whose messages wait for
-/// five seconds.
+/// Longest time that a new message waits for the rest of an earlier one. zenoh ends a session whose messages wait for five
+/// seconds.
 const LONGEST: Duration = Duration::from_secs(1);
-/// A peer is silent from then on.
+/// A peer counts as silent after probes have been unanswered for this long.
 const SILENCE: Duration = Duration::from_millis(1_500);
 
 /// The bounds of a lane's queue.
@@ -24,7 +24,7 @@ const SILENCE: Duration = Duration::from_millis(1_500);
 pub(crate) struct QueueLimits {
     /// A bound for all that waits, whatever the path carries.
     bytes: Option<usize>,
-    /// What begins finds nothing older.
+    /// A new message is refused while an older one waits.
     age: Duration,
     /// A bound for what waits in all lanes before the rest of a message is taken.
     all_lanes: usize,
@@ -64,8 +64,8 @@ impl QueueLimits {
         waiting.bytes < self.bytes.unwrap_or(BYTES) && waiting.age < self.age
     }
 
-    /// Whether a message may begin behind what came in parts: the end of that is as old as the path took for the rest of
-    /// it, and yet leaves soon.
+    /// Whether a message may begin behind one that came in parts. The last part of that one may be as old as the path took
+    /// for the others, and yet leaves soon.
     pub(crate) fn admits_behind_parts(&self, waiting: Waiting, outlet: Outlet) -> bool {
         let soon = outlet.rate.bytes_in(self.age);
         outlet.silence.is_zero()
@@ -80,8 +80,8 @@ impl QueueLimits {
             && outlet.queued_bytes < self.all_lanes
     }
 
-    /// Whether a message is taken that was refused for `refused`: from a side whose peer is silent one now and then, or
-    /// an application that waits for room would take a pause of its peer for its end.
+    /// Whether a message is taken although the lane is full, after it was refused for `refused`. While the peer is silent one is
+    /// taken now and then: an application that waits for room would otherwise take a pause of the peer for its end.
     pub(crate) fn admits_in_silence(
         &self,
         waiting: Waiting,

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
 //! Which lane goes next: strict priority, but nobody starves.
+//!
+//! Requirement, numbered as in `docs/protocol.md`:
+//!
+//! - **ARQ-LAN-2** A sender serves the most urgent lane first, reliable before best effort, the oldest message
+//!   first; a lane passed over by 64 chunks in a row is next. While a lane waits for connection credit, no less
+//!   urgent reliable lane begins a message, unless all begun ones are delivered.
 
 use crate::units::{LaneId, LaneSet};
 
-/// A lane that has something to send is passed over by at most so many chunks in a row of more urgent
-/// ones: about 1.5 % of the chunks are the price of a bound.
+/// Most chunks in a row of more urgent lanes while another lane waits: the bound costs them about 1.5 % of the chunks.
 pub(crate) const STARVATION_BOUND: u32 = 64;
 
 /// Counts how often each waiting lane was passed over.

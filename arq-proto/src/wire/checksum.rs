@@ -31,7 +31,7 @@ pub fn verify_checksum(packet: &[u8]) -> Result<&[u8], DecodeError> {
     }
 }
 
-/// Appends the code of who knows the common secret, if there is one, and the checksum of the packet from `start` on.
+/// Appends the knock, if there is a knock key, and the checksum of the packet from `start` on.
 pub fn finish(out: &mut Vec<u8>, start: usize, security: Option<&dyn Security>) {
     if let Some(code) = security.and_then(|security| security.knock(&out[start..])) {
         out.extend_from_slice(&code);
@@ -39,7 +39,7 @@ pub fn finish(out: &mut Vec<u8>, start: usize, security: Option<&dyn Security>) 
     append_checksum(out, start);
 }
 
-/// Whether a packet, with its checksum, comes from who knows the common secret, or there is none.
+/// Whether the knock of a packet (checksum included) is right, or there is no knock key.
 #[must_use]
 pub fn has_knocked(packet: &[u8], security: &dyn Security) -> bool {
     let Some((packet, code)) = packet

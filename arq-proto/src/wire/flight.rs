@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! What a cryptographic handshake travels in, before there are the keys of the association: HELLO with its extensions,
-//! the CHALLENGE to it, and HANDSHAKE.
+//! The packets of a cryptographic handshake, before there are application keys: HELLO with its extensions, its CHALLENGE, and
+//! HANDSHAKE.
 //!
 //! The flights of a handshake are coded as messages are (see [`crate::fec`]): any *k* of their symbols are enough, and
 //! each repetition brings other ones.
@@ -80,7 +80,7 @@ impl<'a> FlightFrame<'a> {
     }
 }
 
-/// What HELLO and HANDSHAKE are made of.
+/// The frames of HELLO and HANDSHAKE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HandshakeFrame<'a> {
     /// From a CHALLENGE. In a HELLO alone.
@@ -140,7 +140,7 @@ impl<'a> HandshakeFrame<'a> {
     }
 }
 
-/// The CHALLENGE to who offers sealed packets: the server keeps nothing, and has no id yet.
+/// The CHALLENGE of version 0x61727102: the server keeps no state, and has no id yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SealedChallenge {
     /// The client.
@@ -231,8 +231,7 @@ impl<'a> HandshakeHeader<'a> {
     }
 }
 
-/// What each side tells the other by its session, so that nobody can change it unnoticed: its limits, and what the packets
-/// before the keys said.
+/// The list that each side hands its session, which authenticates it: its limits, and what the packets before the keys said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {
     /// The limits of the side that tells.

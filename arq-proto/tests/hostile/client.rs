@@ -8,6 +8,7 @@ use arq_proto::{
     range_set::RangeSet,
     wire::{
         ack::{Ack, MAX_ACK_BYTES},
+        frame::Frame,
         packet::{Challenge, Echo, Hello, Refuse, Reset},
         params::Params,
         BASE_MTU, VERSION,
@@ -123,6 +124,13 @@ impl Client {
     /// An authentic packet that wants to be acknowledged at once.
     pub(crate) fn ping(&mut self) {
         self.frames(&[1]);
+    }
+
+    /// A packet with this frame.
+    pub(crate) fn say(&mut self, frame: &Frame<'_>) {
+        let mut frames = Vec::new();
+        frame.encode(&mut frames);
+        self.frames(&frames);
     }
 
     /// Acknowledges all that it has sent.

@@ -14,6 +14,7 @@ mod endings;
 mod frames;
 mod handshake;
 mod parameters;
+mod paths;
 mod reports;
 mod secured;
 mod strangers;

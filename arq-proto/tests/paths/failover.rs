@@ -12,7 +12,7 @@ use crate::common::{seeds, MS, SEC};
 
 /// Commands at 50 Hz in both directions.
 fn commands() -> Flow {
-    Flow::reliable(2, 400, 250).every(20 * MS)
+    Flow::reliable(2, 250, 400).every(20 * MS)
 }
 
 /// Two radios with these delays one way. The first is gone at these times.

@@ -7,4 +7,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bulk;
+mod fades;
 mod failover;
+mod faults;

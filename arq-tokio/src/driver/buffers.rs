@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! Send buffers: one for each thread that sends. One for each socket would be 64 KiB for a link that has sent one long
-//! packet, and is idle since.
+//! Send buffers, one for each sending thread. With one for each socket an idle link that once sent a long packet would keep
+//! 64 KiB.
 
 use std::cell::Cell;
 

@@ -31,7 +31,7 @@ pub struct Endpoint {
     progress: watch::Receiver<Progress>,
 }
 
-/// What one who waits for the socket to close wants to know.
+/// What a task that waits for the socket to close is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     /// Some connection is in use.
@@ -180,7 +180,7 @@ impl Endpoint {
         virtual_time: bool,
     ) -> io::Result<Self> {
         let _context = runtime.enter();
-        // Those that end before anybody takes them make room for others among the connections, but not here.
+        // Connections that end before they are accepted make room among the connections, but not here.
         let room = config.max_connections.clamp(1, Semaphore::MAX_PERMITS);
         let (offer, accepted) = mpsc::channel(room);
         let shared = Arc::new(Shared::new(sockets, paths, config, offer, virtual_time)?);
@@ -204,8 +204,8 @@ impl Endpoint {
         contact::connect(&self.shared, remote, connect.into()).await
     }
 
-    /// Waits for the next peer that connects. `None` when the driver has stopped. Those that nobody takes are kept, also
-    /// when they have ended meanwhile: [`EndpointConfig::max_connections`] of them, and further ones are closed.
+    /// Waits for the next peer that connects. `None` when the driver has stopped. Up to [`EndpointConfig::max_connections`]
+    /// connections wait here, also ended ones; further ones are closed.
     pub async fn accept(&self) -> Option<Connection> {
         self.accepted.lock().await.recv().await
     }

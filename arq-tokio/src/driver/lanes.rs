@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! Who waits for what on a connection, and who is woken by which event.
+//! Which tasks wait on a connection, and which event wakes them.
 //!
-//! A waiter registers while it holds the connection's lock, after it saw that it has to wait, and
-//! events are turned into wake-ups under the same lock: none can fall between. Wakers are only
-//! collected here; they are called when the lock is gone.
+//! A task registers under the connection's lock, after it saw that it has to wait. Events become wake-ups under the same
+//! lock, so none is lost. Wakers are only collected here; they are called after the lock is released.
 
 use std::task::{Context, Waker};
 
@@ -100,7 +99,7 @@ impl LaneWaiters {
                 everyone.for_each(|waiters| wake.append(&mut waiters.0));
                 self.collect_lifecycle(wake);
             }
-            // Nobody waits for batches to be lost, nor for what there is no word for yet.
+            // No task waits for lost batches, nor for events that are added later.
             _ => {}
         }
     }

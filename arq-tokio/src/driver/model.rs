@@ -3,8 +3,8 @@
 //! Is a wake-up ever lost? The driver and two tasks of the application run in thousands of interleavings, over one socket or
 //! two that are full time and again.
 //!
-//! `shuttle` chooses at every lock and atomic who goes on. No time passes, so no time-out makes up for a wake-up that is
-//! lost: everybody waits then, which `shuttle` notices, and prints the schedule. It is preferred to `loom`, as it runs the
+//! `shuttle` chooses at every lock and atomic which task goes on. No time passes, so no time-out hides a lost wake-up: all tasks
+//! wait then, and `shuttle` prints the schedule. It is preferred to `loom`, as it runs the
 //! whole driver as it is, with tokio's `Notify` and channels. `loom` visits every interleaving and every order of memory, of
 //! which there are too many here, and has no weak references. What is left unproven is the memory order of two atomics,
 //! `Role` and `Turns::full`: they release and acquire, and what they speak of is behind locks.

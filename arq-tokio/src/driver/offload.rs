@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! Does this host damage batches? What one connection has found holds for all of the process: the kernel is the same.
+//! Does this host damage batches? The verdict of one connection holds for the whole process, because the kernel is the same.
 
 use std::{
     net::SocketAddr,
@@ -14,7 +14,7 @@ pub(super) fn is_damaged() -> bool {
     DAMAGED.load(Ordering::Relaxed)
 }
 
-/// Batches to `remote` are lost where single datagrams arrive. The operator should know whose fault that is.
+/// Batches to `remote` are lost where single datagrams arrive: tells the operator which host is at fault.
 pub(super) fn note_damage(remote: SocketAddr) {
     if DAMAGED.swap(true, Ordering::Relaxed) {
         return;

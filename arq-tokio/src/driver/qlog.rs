@@ -4,7 +4,22 @@
 //! one file for each association, in the folder that [`VARIABLE`] names.
 //!
 //! What QUIC has, too, has the names of draft-ietf-quic-qlog-quic-events-02, for which qvis was made; what it has not is in
-//! the category `arq`. `docs/qlog.md` lists both.
+//! the category `arq`. Times are milliseconds since the begin of the association (`reference_time`: Unix time).
+//!
+//! | event | fields |
+//! |---|---|
+//! | `transport:packet_sent`, `transport:packet_received` | `header.packet_number`, `raw.length` (bytes of UDP payload), `frames`. All are of type `1RTT`; handshake packets have no number and are not in it. |
+//! | `recovery:packet_lost` | `header.packet_number`, `raw.length`, `trigger`: `reordering_threshold` (later packets were acknowledged) or `pto_expired` |
+//! | `recovery:metrics_updated` | changes of `smoothed_rtt`, `min_rtt`, `rtt_variance` (ms), `congestion_window`, `bytes_in_flight` (bytes), `pacing_rate` (bit/s) |
+//! | `arq:metrics_updated` | changes of `loss`, `reverse_loss` (upper estimates, 0 to 1), `queued_bytes`, `send_buffer_bytes`, `receive_buffer_bytes`, `path_mtu_bytes`, `chunk_bytes`, and the counts `chunks_retransmitted`, `repair_symbols_sent`, `messages_expired`, `ptos` |
+//! | `arq:closed` | `reason` |
+//!
+//! Metrics are written when packets are acknowledged or declared lost.
+//!
+//! Frames have QUIC's names where they mean the same: `ack`, `ping`, `padding`, `max_data`, `path_challenge`,
+//! `path_response`, `connection_close`. A lane is shown as a stream: `max_stream_data`, and `stream` for MESSAGE and CHUNK
+//! with `stream_id` (the lane's number), `message`, `message_length`, `index`, `chunks`, `length`; so is `repair`, a repair
+//! symbol. `forget` and `timestamp` are ARQ's own.
 
 use std::{
     env,
@@ -46,9 +61,9 @@ struct Log {
     out: Option<BufWriter<File>>,
     begin: Instant,
     flushed_at: Instant,
-    /// Nobody knows which event is the last one: from here on each is written at once.
+    /// From here on each event is written at once, because any may be the last.
     has_ended: bool,
-    /// The latest of each figure: only what has changed is written.
+    /// The latest value of each figure: only changes are written.
     metrics: Map<String, Value>,
     own_metrics: Map<String, Value>,
 }
@@ -107,7 +122,7 @@ impl Log {
         let Some(out) = &mut self.out else { return };
         if let Err(error) = act(out) {
             tracing::warn!(%error, "a qlog ends early");
-            // What is buffered would be tried again.
+            // Dropping it would try again to write the buffer.
             if let Some(out) = self.out.take() {
                 drop(out.into_parts());
             }
@@ -189,7 +204,7 @@ fn own_metrics(stats: &Stats) -> Value {
     })
 }
 
-/// What of `new` is not in `old`, which then has it.
+/// The entries of `new` that differ from `old`, which is brought up to date.
 fn take_changed(old: &mut Map<String, Value>, new: Value) -> Map<String, Value> {
     let Value::Object(mut changed) = new else { return Map::new() };
     changed.retain(|name, value| old.get(name) != Some(value));
@@ -228,7 +243,7 @@ fn frame_record(frame: &Frame<'_>) -> Value {
         }
         Frame::Chunk(piece) => piece_record("stream", piece),
         Frame::Repair(piece) => piece_record("repair", piece),
-        // What there is no word for yet.
+        // A frame that is added later.
         _ => json!({ "frame_type": "unknown" }),
     }
 }

@@ -21,10 +21,10 @@ use super::{now, sync::Mutex};
 pub const TIMER_GRANULARITY: Duration =
     if cfg!(target_os = "linux") { Duration::from_micros(100) } else { Duration::from_millis(1) };
 
-/// With no deadline for so long nothing is under way: the alarm shall wake nobody for nothing.
+/// If the next deadline is further away, the connection is idle, and the alarm should not go off in vain.
 const QUIET: Duration = Duration::from_millis(250);
-/// An alarm that was moved back so lately goes off for nothing instead, once: flights that follow each other sooner would
-/// have it set twice for each.
+/// An alarm is not moved back again within this time, but goes off in vain once: otherwise flights in quick succession would
+/// set it twice each.
 const MOVED_LATELY: Duration = Duration::from_millis(5);
 
 /// The deadlines of an endpoint's connections.
@@ -50,9 +50,8 @@ impl Deadlines {
         Ok(Self { index: Mutex::default(), alarm })
     }
 
-    /// Whether a connection in the index at `armed` is woken in time for `deadline`. One that is woken a little early, as
-    /// the deadline of a busy one moves back with every packet, looks again then: that is cheaper than to move it each
-    /// time.
+    /// Whether a connection in the index at `armed` is woken in time for `deadline`. Waking a little early is fine: the deadline
+    /// of a busy connection moves back with every packet, and looking again is cheaper than moving the index each time.
     pub(super) fn is_soon_enough(armed: Option<Instant>, deadline: Option<Instant>) -> bool {
         match (armed, deadline) {
             (Some(armed), Some(deadline)) => armed <= deadline && deadline < armed + QUIET,
@@ -108,8 +107,8 @@ impl Deadlines {
         self.arm_earliest(&mut index);
     }
 
-    /// One that has moved back, as with every packet of a busy connection, is not worth a system call:
-    /// the alarm goes off for nothing once, then the next is armed.
+    /// A deadline that has moved back, as with every packet of a busy connection, is not worth a system call: the alarm goes off
+    /// in vain once, then the next is armed.
     fn arm_earliest(&self, index: &mut Index) {
         let Some(&(earliest, _)) = index.by_time.first() else { return };
         if index.armed.is_none_or(|armed| earliest < armed) {
@@ -229,7 +228,7 @@ mod linux {
                 let read = ready.try_io(|fd| Ok(rustix::io::read(fd.get_ref(), &mut count)?));
                 match read {
                     Ok(read) => return read.map(drop),
-                    // It was armed anew since it fired.
+                    // It was armed again since it fired.
                     Err(_would_block) => {}
                 }
             }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! What peers do that the operator should hear of, without letting them fill the log.
+//! Warnings about peers, at a bounded rate: peers must not fill the log.
 
 use std::time::{Duration, Instant};
 
-/// A peer that is turned away comes again and again: one line tells of all for so long.
+/// Shortest time between two lines: a refused peer tries again and again.
 const INTERVAL: Duration = Duration::from_secs(60);
 
 /// A warning that is told at once, and then once a minute at most.
@@ -15,7 +15,7 @@ pub(super) struct Warning {
 }
 
 impl Warning {
-    /// There is a reason to warn. `Some` if it is to be told: with how many before it were not.
+    /// Counts a reason to warn. `Some` if it is due: how many before it were not logged.
     pub(super) fn tell(&mut self, now: Instant) -> Option<u64> {
         if self.told_at.is_some_and(|at| now < at + INTERVAL) {
             self.untold += 1;

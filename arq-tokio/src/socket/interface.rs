@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! How long a datagram does the interface on the way to a peer carry?
+//! Which MTU has the interface toward a peer?
 //!
-//! Asked of a socket that is connected to the peer, sends nothing and is closed at once. The answer spares probes that
-//! the system would refuse, and no more: what the path carries is found out by asking the path. A system may know of a
-//! router that claims to carry less, so nothing below what every path should carry follows from it.
+//! The answer comes from a socket that is connected to the peer, sends nothing and is closed at once. It only spares probes
+//! that the system would refuse; probing finds out what the path carries. The system may have been told less by a router, so
+//! values below *base* are ignored.
 
 use std::{
     io,
@@ -32,7 +32,7 @@ pub(super) fn mtu_toward(local: IpAddr, remote: SocketAddr, device: Option<&str>
     }
 }
 
-/// What is left of a packet for the payload, as far as a datagram may be as long.
+/// The payload of an IP packet of this length, bounded by the longest datagram.
 fn payload(packet: u32, remote: IpAddr) -> u16 {
     let (headers, most) = match remote.to_canonical() {
         IpAddr::V4(_) => (IPV4_HEADERS_BYTES, MAX_MTU),

@@ -62,8 +62,8 @@ pub trait DatagramSocket: Send + Sync + fmt::Debug + 'static {
     /// `WouldBlock` when there is nothing.
     fn try_receive(&self, batch: &mut ReceiveBatch) -> io::Result<()>;
 
-    /// Sends `segments`, which are at most [`Self::max_segments`] many. Those that there was no room for behind others
-    /// are lost without an error, as in a full queue further on.
+    /// Sends `segments`, at most [`Self::max_segments`]. If there is room for some only, the others are lost without an error,
+    /// as in a full queue further on.
     ///
     /// # Errors
     /// `WouldBlock` when none has been sent as the socket's buffer is full; any other error means that all that were not

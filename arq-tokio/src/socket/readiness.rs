@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! Who is woken when a socket can be read, or has room again?
+//! When can a socket be read, and when does it have room again?
 //!
-//! On Unix a runtime that waits for room to write is woken by each datagram that leaves: a wake-up for
-//! each send call, for nothing. So room is asked for only while the socket is full. A report of the network is an error of
-//! the socket, which wakes no reader: Linux has a readiness of its own for it.
+//! On Unix each datagram that leaves wakes a runtime that watches for room: one wake-up in vain for each send call. So room is
+//! watched for only while the socket is full. An ICMP report is an error of the socket, which wakes no reader: Linux has a
+//! readiness of its own for it.
 
 #[cfg(not(unix))]
 pub(super) use runtime::Watched;

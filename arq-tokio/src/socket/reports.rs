@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! What does the system say of datagrams that did not arrive?
+//! What does the system report about datagrams that did not arrive?
 //!
 //! Linux keeps ICMP messages in a queue beside the data (`IP_RECVERR`, ip(7)), each with the begin of the datagram that it
 //! answers, also on sockets that are not connected. Elsewhere such a socket hears nothing of them.
@@ -27,16 +27,16 @@ mod linux {
         },
     };
 
-    /// Reports that are taken at a time: whoever likes can send them.
+    /// Reports that are taken at a time: anybody can send them.
     const MAX_REPORTS: usize = 64;
-    /// As much of a datagram as tells whose it is.
+    /// Bytes of a quoted datagram that identify its connection.
     const QUOTE_BYTES: usize = 64;
-    /// Room for what the kernel tells beside the quote: error, reporter, interface, type of service.
+    /// Room for control messages: error, reporter, interface, type of service.
     const CONTROL_BYTES: usize = 256;
-    /// A call is tried again so often: while reports are taken, the kernel leaves one error after another behind.
+    /// Tries of a call: while reports are taken, the kernel may leave several errors behind.
     const MAX_TRIES: usize = 3;
 
-    /// Asks the kernel for reports. Without them, what is silent is waited for.
+    /// Asks the kernel for reports. Without them only time-outs remain.
     pub(in super::super) fn ask(socket: &UdpSocket) {
         // A socket of both IP versions has an option for each.
         let is_ipv6 = socket.local_addr().is_ok_and(|local| local.is_ipv6());
@@ -94,7 +94,7 @@ mod linux {
         }
     }
 
-    /// What is said, of a datagram that went where, and who says so.
+    /// The cause, the datagram's destination, and the reporter.
     fn read(
         message: &RecvMsg<'_, '_, SockaddrStorage>,
     ) -> Option<(Unreachable, SocketAddr, IpAddr)> {

@@ -97,7 +97,7 @@ impl UdpDatagramSocket {
             let one = Segments { contents: datagram, segment_bytes: datagram.len(), ..*segments };
             match self.send_once(&one) {
                 Ok(()) => sent_any = true,
-                // The rest is lost, as it would be in a full queue further on.
+                // The rest is lost, as in a full queue further on.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && sent_any => break,
                 Err(error) => return Err(error),
             }
@@ -143,8 +143,8 @@ impl DatagramSocket for UdpDatagramSocket {
     fn try_send(&self, segments: &Segments<'_>) -> io::Result<()> {
         let several = segments.contents.len() > segments.segment_bytes;
         match self.send_once(segments) {
-            // Some drivers refuse segmentation offload only when it is used. That it was that shows
-            // when the same datagrams pass without it.
+            // Some drivers refuse segmentation offload only when it is used. If the same datagrams
+            // pass without it, that was the cause.
             Err(error) if several && is_offload_refusal(&error) => {
                 self.send_one_by_one(segments)?;
                 self.max_segments.store(1, Ordering::Relaxed);

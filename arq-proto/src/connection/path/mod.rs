@@ -157,8 +157,9 @@ impl Path {
         candidate.map_or(self.remote, |to| to.address)
     }
 
-    /// Counts what is sent to an address that has not answered.
-    pub(super) fn count_allowance(&mut self, transmit: &Transmit) {
+    /// Counts what is sent, also to an address that has not answered.
+    pub(super) fn count_sent(&mut self, transmit: &Transmit) {
+        self.bytes_sent += transmit.size as u64;
         let probe = self.probe.as_mut();
         if let Some(probe) = probe.filter(|probe| probe.address == transmit.destination) {
             probe.sent_bytes += transmit.size as u64;

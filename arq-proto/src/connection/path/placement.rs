@@ -37,6 +37,8 @@ pub(crate) struct Candidate {
     pub(crate) number: PathNumber,
     /// Only for when no other answers.
     pub(crate) is_backup: bool,
+    /// It does not answer, nor does any other.
+    pub(crate) is_silent: bool,
     /// It falls silent again and again.
     pub(crate) is_restless: bool,
     pub(crate) one_way: Duration,
@@ -140,6 +142,7 @@ mod tests {
         Candidate {
             number: PathNumber(number),
             is_backup: false,
+            is_silent: false,
             is_restless: false,
             one_way: one_way_ms * MS,
             mean_wait: Duration::ZERO,

@@ -65,7 +65,13 @@ impl Opening {
         self.due = true;
     }
 
-    /// The same, unless it was sent a moment ago.
+    /// It is urgent: the question is asked as often as at first.
+    pub(crate) fn hurry(&mut self, now: Instant) {
+        self.since = now;
+        self.due = true;
+    }
+
+    /// The question is to be sent now, unless it was a moment ago.
     pub(crate) fn ask_if_overdue(&mut self, now: Instant) {
         self.due |= self.asked_at.is_none_or(|at| now >= at + MIN_INTERVAL);
     }

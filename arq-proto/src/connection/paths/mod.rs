@@ -169,6 +169,8 @@ pub(super) struct Others {
     interfaces: Vec<Interface>,
     primary: Primary,
     copies: Copies,
+    /// Packets that left while no path answered.
+    turns: usize,
     events: Vec<EndpointEvent>,
 }
 
@@ -364,7 +366,7 @@ impl Connection {
     /// The wishes of which the peer is to hear, with what to do if the packet is lost.
     pub(super) fn take_wish(&mut self) -> Option<(Frame<'static>, Content)> {
         let mut paths = std::iter::once(self.path.as_mut()).chain(self.others.iter_mut());
-        let path = paths.find(|path| path.own_wish.due)?;
+        let path = paths.find(|path| path.has_wish())?;
         path.own_wish.due = false;
         let (number, Wish { wish, sequence, .. }) = (path.number, path.own_wish);
         let frame = Frame::PathState { path: number, sequence, wish };
@@ -372,7 +374,7 @@ impl Connection {
     }
 
     pub(super) fn has_wish(&self) -> bool {
-        !self.others.is_empty() && self.all_paths().any(|path| path.own_wish.due)
+        !self.others.is_empty() && self.all_paths().any(Path::has_wish)
     }
 
     /// The packet was lost that told of a wish: it is told again, as it is by now.
@@ -417,6 +419,11 @@ impl Path {
 
     pub(super) fn is_backup(&self) -> bool {
         [self.own_wish, self.peer_wish].iter().any(|wish| wish.wish == PathUse::Backup)
+    }
+
+    /// Whether the peer is to hear of a wish. It does not know the path before that is open.
+    fn has_wish(&self) -> bool {
+        self.own_wish.due && matches!(self.standing, Standing::Open)
     }
 
     /// What this side wishes, of which the peer is to hear if it is new.

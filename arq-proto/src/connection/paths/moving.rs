@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 
 use super::{is_open, PathEvent, PathState};
 use crate::{
-    connection::{path::Path, Connection},
+    connection::{
+        path::{standing::Standing, Path},
+        Connection,
+    },
     recovery::Outcome,
     sent::Content,
     timer::TimerKind,
@@ -20,6 +23,8 @@ use crate::{
 const COPIES_MEMORY: Duration = Duration::from_secs(20);
 /// Silence is waited for so much longer than usual at most.
 const MAX_STRETCH: f64 = 4.0;
+/// A silent path is asked each probe time-out for so long: most fades are over by then. Then the questions back off.
+const ASKED_OFTEN_FOR: Duration = Duration::from_secs(2);
 /// Bytes that count as needed before anything is known: the first copies are not judged by themselves.
 const MIN_NEEDED_BYTES: f64 = 20_000.0;
 
@@ -66,6 +71,13 @@ impl Path {
     }
 }
 
+impl Path {
+    /// Whether something that leaves here may arrive, if only by luck.
+    fn may_answer(&self) -> bool {
+        matches!(self.state(), PathState::Open | PathState::Silent)
+    }
+}
+
 impl Connection {
     /// Whether a path beside the one that is served can be used.
     fn has_usable_other(&self) -> bool {
@@ -75,6 +87,14 @@ impl Connection {
     /// Whether the path that is served does not answer while another one does: it is only asked, then.
     pub(in crate::connection) fn rests(&self) -> bool {
         !self.path.is_usable() && self.has_usable_other()
+    }
+
+    /// The path that is served still does not answer: asks it.
+    pub(in crate::connection) fn ask_silent(&mut self, now: Instant) {
+        self.counters.ptos += 1;
+        self.path.ptos += 1;
+        let backs_off = self.path.silence.lasts(now) > ASKED_OFTEN_FOR;
+        self.path.recovery.ask(now, backs_off);
     }
 
     /// Whether silence, not a probe time-out, decides about the path that is served: another one takes over.
@@ -112,10 +132,25 @@ impl Connection {
         if self.path.recovery.in_flight_bytes() > 0 {
             self.counters.ptos += 1;
             self.path.ptos += 1;
-            self.path.recovery.ask(now);
+            self.path.recovery.ask(now, false);
         }
-        if self.has_usable_other() {
+        if self.others.iter().any(Path::may_answer) {
             self.move_in_flight();
+        }
+        self.hurry_others(now);
+    }
+
+    /// Another path is wanted at once.
+    fn hurry_others(&mut self, now: Instant) {
+        for path in self.others.iter_mut() {
+            match &mut path.standing {
+                Standing::Opening(opening) if opening.is_asking() => {
+                    opening.hurry(now);
+                    path.timers.set(TimerKind::Path, Some(opening.next(now)));
+                }
+                Standing::Open if path.silence.is_silent() => path.ping_due = true,
+                Standing::Opening(_) | Standing::Open => {}
+            }
         }
     }
 
@@ -173,6 +208,16 @@ impl Connection {
         if let Some(lasted) = self.path.silence.end(now) {
             self.path.recovery.on_silence_ended();
             self.tell_path(PathEvent::Answers(lasted));
+            self.take_over();
+        }
+    }
+
+    /// The path that is served can be used again, or for the first time: what is on those that are silent leaves here.
+    pub(super) fn take_over(&mut self) {
+        let is_silent = |path: &&Path| path.silence.is_silent();
+        let silent: Vec<_> = self.others.iter().filter(is_silent).map(|path| path.number).collect();
+        for number in silent {
+            self.with_path(number, Self::move_in_flight);
         }
     }
 }

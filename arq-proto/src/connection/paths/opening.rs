@@ -208,6 +208,7 @@ impl Connection {
         // Its answer tells of the round trip, and the peer that its own question was answered.
         self.path.ping_due |= was_asking;
         self.tell_path(PathEvent::Opened);
+        self.take_over();
         true
     }
 

@@ -35,6 +35,7 @@ impl Path {
         Candidate {
             number: self.number,
             is_backup: self.is_backup(),
+            is_silent: self.silence.is_silent(),
             is_restless: self.silence.is_restless(now),
             one_way: self.recovery.rtt().smoothed() / 2,
             mean_wait: self.silence.mean_wait(now),
@@ -59,9 +60,9 @@ impl Connection {
         }
         let candidates = self.candidates(now, blocked);
         self.others.primary.choose(now, &candidates);
-        let primary = self.others.primary.number();
-        let others = PathNumber::all().filter(|number| *number != primary);
-        for number in std::iter::once(primary).chain(others) {
+        let first = self.first_served(&candidates);
+        let others = PathNumber::all().filter(|number| *number != first);
+        for number in std::iter::once(first).chain(others) {
             let offer = self.offer(number, &candidates);
             let transmit = self.with_path(number, |connection| {
                 if blocked.contains(connection.path.socket) {
@@ -95,11 +96,21 @@ impl Connection {
         }
     }
 
+    /// The primary, as a rule. While none answers each has its turn: what one path lost leaves on the next.
+    fn first_served(&mut self, candidates: &[Candidate]) -> PathNumber {
+        let primary = self.others.primary.number();
+        if candidates.iter().any(|path| !path.is_silent) || candidates.is_empty() {
+            return primary;
+        }
+        self.others.turns = self.others.turns.wrapping_add(1);
+        candidates[self.others.turns % candidates.len()].number
+    }
+
     fn offer(&self, number: PathNumber, candidates: &[Candidate]) -> Offer {
         let find = |number| candidates.iter().find(|path| path.number == number);
         let Some(path) = find(number) else { return Offer::NOTHING };
         match find(self.others.primary.number()) {
-            Some(primary) if primary.number != number => {
+            Some(primary) if primary.number != number && !path.is_silent => {
                 let queued = |lane| self.outgoing.lanes[lane].to_send_bytes();
                 beside_primary(path, primary, queued, |lane| has_deadline(&self.config, lane))
             }

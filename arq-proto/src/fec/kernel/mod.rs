@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! How fast can a chunk be multiplied and added to another? The one loop in which coding spends its
-//! time.
+//! Multiplies a chunk and adds it to another: the one loop in which coding spends its time.
 //!
 //! A product with a fixed factor is linear in the bits of a byte, so it is the sum of the products
 //! of its two halves: two look-ups in tables of 16 bytes, which is what byte shuffles do for 16 or 32
@@ -16,7 +15,7 @@ mod x86;
 
 use super::gf256::NIBBLES;
 
-/// A way to do it that this machine has.
+/// An implementation that this machine supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kernel {
     /// Byte by byte.

@@ -2,9 +2,8 @@
 
 //! What becomes of a message under way whose chunks no longer fit a packet?
 //!
-//! The path carries less than when it was segmented. It is resegmented, into smaller chunks, and of the old
-//! ones only what the peer has acknowledged counts: a chunk is the bytes from here to there, whatever
-//! the others look like. Repair symbols of the old segmentation are of no use any more.
+//! The path carries less than when the message was segmented. It is resegmented into smaller chunks. Of the old chunks only
+//! acknowledged ones count, as the range of bytes that they cover. Repair symbols of the old segmentation are of no use.
 
 use smallvec::smallvec;
 
@@ -43,9 +42,9 @@ impl Message {
         u8::try_from(self.earlier_chunk_bytes.len()).unwrap_or(u8::MAX)
     }
 
-    /// A symbol of an earlier segmentation arrived after all. If it was a chunk, the peer has those of the next one that
-    /// lie within, of these those of the one after, and so on: it may have gone through each of them, and keeps whole
-    /// chunks only.
+    /// A symbol of an earlier segmentation arrived after all. A chunk counts for the chunks of the next segmentation that lie
+    /// within it, those for the ones of the segmentation after, and so on: the peer may have resegmented as often, and keeps
+    /// whole chunks only.
     pub(super) fn on_earlier_acked(&mut self, segmentation: u8, symbol: Symbol) {
         let Symbol::Source(index) = symbol else { return };
         let Some(sizes) = self.earlier_chunk_bytes.get(usize::from(segmentation)..) else {
