@@ -64,7 +64,7 @@ impl ConstructibleLinkManagerUnicast<()> for LinkManagerUnicastArq {
 /// callback of the application or by a publisher that waits for a full link to close, and a driver
 /// that stands still acknowledges nothing, on any link of the process.
 pub(crate) fn driver_runtime() -> ZResult<Handle> {
-    static DRIVERS: LazyLock<std::io::Result<Runtime>> = LazyLock::new(|| {
+    static DRIVERS: LazyLock<io::Result<Runtime>> = LazyLock::new(|| {
         tokio::runtime::Builder::new_multi_thread()
             .worker_threads(DRIVER_THREADS)
             .thread_name("arq")
@@ -421,7 +421,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_silent_address_is_not_waited_for_before_the_next_is_tried() {
         let config = LinkConfig::default();
-        let accept = EndpointConfig::new(protocol_config(&config).unwrap());
+        let accept = EndpointConfig::new(protocol_config(&config, Side::Listens).unwrap());
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let runtime = driver_runtime().unwrap();
         let listener = arq_tokio::Endpoint::bind(any, &config.socket, accept, &runtime).unwrap();

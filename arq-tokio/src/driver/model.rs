@@ -248,7 +248,7 @@ async fn both_open(connection: &Connection) {
 
 /// One connection, two tasks, the driver, and sockets that become full.
 fn all_is_sent(several: bool) {
-    let config = ConfigBuilder {
+    let builder = ConfigBuilder {
         congestion: CongestionConfig::Constant { window_bytes: 10_000_000 },
         mtu: Some(1_200),
         // One message at a time.
@@ -256,8 +256,9 @@ fn all_is_sent(several: bool) {
         paths: 4,
         ..Config::builder()
     };
-    let config = config.build().unwrap();
-    let wires = Wire::new(config.clone());
+    let config = builder.clone().build().unwrap();
+    let peers = ConfigBuilder { queue_bytes: None, ..builder.clone() };
+    let wires = Wire::new(peers.build().unwrap());
     let (offer, _) = mpsc::channel(1);
     let mut sockets = Sockets::one(Arc::new(wires[0].clone()));
     let mut paths = None;

@@ -21,7 +21,7 @@ use super::{
     connection::{Inner, DRIVER_BATCHES},
     now,
     ports::{Sockets, MOST_SOCKETS},
-    sync::Mutex,
+    sync::{Mutex, MutexGuard},
     warning::Warning,
 };
 use crate::{
@@ -176,8 +176,7 @@ impl Paths {
 
     /// Tells a new connection of all interfaces.
     pub(super) fn tell(&self, connection: &Arc<Inner>) {
-        let reach = self.reach.lock();
-        self.tell_of(connection, &reach, |_| true);
+        self.tell_of(connection, &self.reach.lock(), |_| true);
     }
 
     fn tell_of(
@@ -194,7 +193,6 @@ impl Paths {
             })
             .collect();
         connection.handle_interfaces(&told);
-        connection.transmit(DRIVER_BATCHES);
     }
 
     /// Follows the list: makes and drops sockets, and tells the connections.
@@ -222,7 +220,7 @@ impl Paths {
                 news.push(socket);
             }
         }
-        self.spread(&known, &news, connections);
+        self.spread(known, &news, connections);
     }
 
     fn bind_again(&self, interface: &PathInterface) -> Option<Arc<dyn DatagramSocket>> {
@@ -253,22 +251,25 @@ impl Paths {
         if let Some(reach) = known.get_mut(usize::from(socket.0)) {
             reach.is_up = is_up;
         }
-        self.spread(&known, &[socket], connections);
+        self.spread(known, &[socket], connections);
         true
     }
 
     fn spread(
         &self,
-        reach: &[Reach],
+        reach: MutexGuard<'_, Vec<Reach>>,
         news: &[SocketId],
         connections: impl FnOnce() -> Vec<Arc<Inner>>,
     ) {
         if news.is_empty() {
             return;
         }
-        for connection in connections() {
-            self.tell_of(&connection, reach, |socket| news.contains(&socket));
+        let connections = connections();
+        for connection in &connections {
+            self.tell_of(connection, &reach, |socket| news.contains(&socket));
         }
+        drop(reach);
+        connections.iter().for_each(|connection| connection.transmit(DRIVER_BATCHES));
     }
 }
 
