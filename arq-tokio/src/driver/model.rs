@@ -65,6 +65,8 @@ const MESSAGES: u8 = 3;
 /// How often a socket has room for one datagram more, before it always has.
 const ROOMS: usize = 4;
 const RUNS: usize = 10_000;
+/// Looks at paths that are not open yet: the driver runs between any two of them.
+const PATIENCE: usize = 10_000;
 
 /// A socket of several, and the peer of all, which answers what comes at once and sends every message back.
 #[derive(Clone)]
@@ -241,9 +243,13 @@ fn connect(shared: &Arc<Shared>, config: Config) -> Connection {
 /// Waits until there is a path through each socket.
 async fn both_open(connection: &Connection) {
     let is_open = |path: &PathInfo| path.stats.state == PathState::Open;
-    while connection.paths().iter().filter(|path| is_open(path)).count() < NEAR.len() {
+    for _ in 0..PATIENCE {
+        if connection.paths().iter().filter(|path| is_open(path)).count() == NEAR.len() {
+            return;
+        }
         yield_now().await;
     }
+    panic!("a path does not open: {:#?}", connection.paths());
 }
 
 /// One connection, two tasks, the driver, and sockets that become full.

@@ -56,6 +56,11 @@ impl Turns {
         self.full.fetch_or(Mask::of(socket).bits(), Ordering::Release);
     }
 
+    /// A socket is full, for one that waits for it already, or is about to.
+    pub(super) fn mark_full(&self, socket: SocketId) {
+        self.full.fetch_or(Mask::of(socket).bits(), Ordering::Release);
+    }
+
     /// Sockets for whose room somebody waits.
     pub(super) fn full(&self) -> Mask {
         Mask::from_bits(self.full.load(Ordering::Acquire))

@@ -278,18 +278,24 @@ impl Inner {
         is_first: bool,
     ) -> Outcome {
         let socket = batch.transmit.socket;
+        // Also where another task is about to have this connection wait: the next batch must not be the same one again.
+        endpoint.turns.mark_full(socket);
         let full = endpoint.turns.full();
         let (is_parked, waits_for) = self.with_core(|state, _| {
             state.unsent.push(batch);
-            let is_parked = full.with(Mask::of(socket)).covers(sockets.present());
+            let is_parked = full.covers(sockets.present());
             if is_parked {
                 self.role.becomes(PARKED);
             }
             // Where none is left, whichever has room first.
-            let full = if is_parked { full } else { Mask::default() };
-            (is_parked, state.begin_to_wait(full.with(Mask::of(socket))))
+            let waits_for = if is_parked { full } else { Mask::of(socket) };
+            (is_parked, state.begin_to_wait(waits_for))
         });
         waits_for.iter().for_each(|socket| endpoint.wait_for_room(self.clone(), socket, is_first));
+        if waits_for.is_empty() {
+            // It has not seen the mark.
+            endpoint.wake.notify_one();
+        }
         if is_parked {
             Outcome::Parked
         } else {
