@@ -11,11 +11,15 @@
 #![forbid(unsafe_code)]
 
 mod driver;
+mod interfaces;
 pub mod socket;
 
 pub use arq_proto::{
     self as proto, Config, ConfigBuilder, Connect, ConnectionError, EndpointConfig, EndpointStats,
-    LaneId, Reliability, Stats, MAX_MESSAGE_BYTES,
+    LaneId, PathState, PathStats, Reliability, Stats, MAX_MESSAGE_BYTES,
 };
-pub use driver::{ConnectError, Connection, Endpoint, Lane, SendError, TIMER_GRANULARITY};
+pub use driver::{
+    ConnectError, Connection, Endpoint, Lane, PathInfo, PathInterface, PathInterfaceError,
+    SendError, TIMER_GRANULARITY,
+};
 pub use socket::udp::SocketOptions;

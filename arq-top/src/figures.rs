@@ -2,6 +2,7 @@
 //! Which figures of a link are shown, and which of them can order the links?
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use clap::ValueEnum;
 
@@ -52,6 +53,42 @@ pub(crate) struct Link {
     pub parity: f64,
     /// Chunks computed from repair symbols.
     pub recovered: f64,
+    /// Its paths, where it leads over several interfaces.
+    pub paths: BTreeMap<String, Path>,
+}
+
+/// A path of a link, and what the process says of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Path {
+    /// Where it stands.
+    pub state: String,
+    /// Smoothed round-trip time in seconds.
+    pub rtt: f64,
+    /// Upper estimate of the share of our packets that it loses.
+    pub loss: f64,
+    /// Bytes sent.
+    pub sent: f64,
+    /// Bytes received.
+    pub received: f64,
+    /// Times that it fell silent.
+    pub silences: f64,
+    /// Seconds of silence in all.
+    pub silent: f64,
+}
+
+impl Path {
+    /// Where the figure of this name is kept, if it is one of those that are shown.
+    pub(crate) fn slot(&mut self, name: &str) -> Option<&mut f64> {
+        Some(match name {
+            "arq_path_rtt_smoothed_seconds" => &mut self.rtt,
+            "arq_path_loss_ratio" => &mut self.loss,
+            "arq_path_sent_bytes_total" => &mut self.sent,
+            "arq_path_received_bytes_total" => &mut self.received,
+            "arq_path_silences_total" => &mut self.silences,
+            "arq_path_silent_seconds" => &mut self.silent,
+            _ => return None,
+        })
+    }
 }
 
 impl Link {

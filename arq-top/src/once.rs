@@ -31,7 +31,18 @@ const COLUMNS: &[Column] = &[
     ("pacing_B/s", |l| whole(l.pacing)),
     ("queued_B", |l| whole(l.queued)),
     ("queue_ms", |l| format!("{:.1}", l.queue_age * 1e3)),
+    ("paths", paths),
 ];
+
+/// Such as `wlan0=open,wwan0=silent`; a link with one path has a dash.
+fn paths(link: &Link) -> String {
+    let paths: Vec<_> =
+        link.paths.iter().map(|(name, path)| format!("{name}={}", path.state)).collect();
+    match paths.is_empty() {
+        true => "-".to_owned(),
+        false => paths.join(","),
+    }
+}
 
 /// The links in `order`.
 pub(crate) fn table(links: &[Link], order: Order) -> String {
@@ -64,6 +75,7 @@ fn whole(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::Path;
 
     #[test]
     fn a_heading_and_a_line_for_each_link_with_as_many_words() {
@@ -76,7 +88,12 @@ mod tests {
             loss: 0.102,
             ..Link::default()
         };
-        let text = table(&[link(1, 5.0), link(2, 12_345_678.0)], Order::Sent);
+        let mut two = link(2, 12_345_678.0);
+        let path = |state: &str| Path { state: state.to_owned(), ..Path::default() };
+        two.paths = [("wlan0", path("open")), ("wwan0", path("silent"))]
+            .map(|(name, path)| (name.to_owned(), path))
+            .into();
+        let text = table(&[link(1, 5.0), two], Order::Sent);
         let lines: Vec<Vec<_>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines.len(), 3);
@@ -86,6 +103,8 @@ mod tests {
         assert_eq!(lines[1][column("sent_B")], "12345678");
         assert_eq!(lines[2][column("rtt_ms")], "20.100");
         assert_eq!(lines[2][column("loss_out_%")], "10.2");
+        assert_eq!(lines[1][column("paths")], "wlan0=open,wwan0=silent");
+        assert_eq!(lines[2][column("paths")], "-");
         let widths: Vec<_> = text.lines().map(str::len).collect();
         assert!(widths.iter().all(|width| *width == widths[0]), "{text}");
     }

@@ -111,6 +111,16 @@ fn parse(text: &str) -> Option<Vec<Link>> {
             dst: printable(&sample.labels, "dst_locator"),
             ..Link::default()
         });
+        if sample.labels.get("path").is_some() {
+            let path = link.paths.entry(printable(&sample.labels, "path")).or_default();
+            if sample.metric == "arq_path_state" && value > 0.0 {
+                path.state = printable(&sample.labels, "state");
+            }
+            if let Some(slot) = path.slot(&sample.metric).filter(|_| value.is_finite()) {
+                *slot = value;
+            }
+            continue;
+        }
         if let Some(slot) = link.slot(&sample.metric).filter(|_| value.is_finite()) {
             *slot = value;
         }
@@ -152,12 +162,17 @@ mod tests {
              arq_sent_bytes_total{link=\"2\",src_locator=\"arq/a:1\",dst_locator=\"arq/b\u{1b}[2J:2\"} 7\n\
              arq_sent_bytes_total{link=\"1\",src_locator=\"arq/a:1\",dst_locator=\"arq/c:3\"} NaN\n\
              arq_rtt_smoothed_seconds{link=\"2\",src_locator=\"arq/a:1\",dst_locator=\"arq/b:2\"} 0.02\n\
+             arq_path_sent_bytes_total{link=\"2\",path=\"wlan0\"} 5\n\
+             arq_path_state{link=\"2\",path=\"wlan0\",state=\"open\"} 0\n\
+             arq_path_state{link=\"2\",path=\"wlan0\",state=\"silent\"} 1\n\
              arq_news{link=\"2\"} 1\nnonsense{\n{}} {\n# EOF\n";
         let links = parse(text).expect("it is about links");
         assert_eq!(links.len(), 2);
         assert_eq!((links[0].id, links[0].sent), (1, 0.0));
         assert_eq!((links[1].id, links[1].sent, links[1].rtt), (2, 7.0, 0.02));
         assert_eq!(links[1].dst, "arq/b[2J:2");
+        let path = &links[1].paths["wlan0"];
+        assert_eq!((path.state.as_str(), path.sent, links[0].paths.len()), ("silent", 5.0, 0));
     }
 
     #[test]

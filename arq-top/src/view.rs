@@ -11,6 +11,7 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row as TableRow, Sparkline, Table
 use ratatui::Frame;
 use zenoh_link_arq::statistics::human::{Bytes, Time};
 
+use crate::figures::Path;
 use crate::history::{History, Row};
 
 /// What is on the screen.
@@ -25,6 +26,8 @@ pub(crate) struct Screen<'a> {
 
 /// Lines of the detail below the table, where there is room for it.
 const DETAIL_HEIGHT: u16 = 9;
+/// Paths that are shown.
+const MOST_PATHS: usize = 4;
 /// Lines that the table has at least beside the detail.
 const TABLE_HEIGHT: u16 = 6;
 /// Columns of the curve in the table.
@@ -33,8 +36,12 @@ const CURVE_WIDTH: u16 = 20;
 /// Draws everything.
 pub(crate) fn draw(frame: &mut Frame, screen: &Screen) {
     let area = frame.area();
-    let has_detail = area.height >= DETAIL_HEIGHT + TABLE_HEIGHT + 2;
-    let detail = if has_detail { DETAIL_HEIGHT } else { 0 };
+    let selected = screen.history.selected().and_then(|at| screen.history.rows().get(at));
+    // A line for each path.
+    let paths = selected.map_or(0, |row| row.link.paths.len().min(MOST_PATHS) as u16);
+    let detail_height = DETAIL_HEIGHT + paths;
+    let has_detail = area.height >= detail_height + TABLE_HEIGHT + 2;
+    let detail = if has_detail { detail_height } else { 0 };
     let [title, table, below, keys] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Min(0),
@@ -44,7 +51,6 @@ pub(crate) fn draw(frame: &mut Frame, screen: &Screen) {
     .areas(area);
     draw_title(frame, title, screen);
     draw_table(frame, table, screen.history);
-    let selected = screen.history.selected().and_then(|at| screen.history.rows().get(at));
     if let Some(row) = selected.filter(|_| has_detail) {
         draw_detail(frame, below, row);
     }
@@ -135,9 +141,12 @@ fn draw_detail(frame: &mut Frame, area: Rect, row: &Row) {
     let block = Block::bordered().title(title);
     let inside = block.inner(area);
     frame.render_widget(block, area);
-    let [text, curves] =
-        Layout::vertical([Constraint::Length(3), Constraint::Min(0)]).areas(inside);
-    let lines = vec![
+    let [text, curves] = Layout::vertical([
+        Constraint::Length(3 + link.paths.len().min(MOST_PATHS) as u16),
+        Constraint::Min(0),
+    ])
+    .areas(inside);
+    let mut lines = vec![
         Line::from(format!(
             "rtt at least {}, varies by {}; window {}, in flight {}",
             time(link.rtt_min),
@@ -157,6 +166,7 @@ fn draw_detail(frame: &mut Frame, area: Rect, row: &Row) {
             link.packets_sent, link.lost, link.spurious, link.again,
         )),
     ];
+    lines.extend(link.paths.iter().take(MOST_PATHS).map(|(name, path)| path_line(name, path)));
     frame.render_widget(Paragraph::new(lines), text);
     let [sent, received, rtt, lost] =
         Layout::horizontal([Constraint::Fill(1); 4]).spacing(2).areas(curves);
@@ -169,6 +179,21 @@ fn draw_detail(frame: &mut Frame, area: Rect, row: &Row) {
     draw_curve(frame, lost, &row.lost, "lost", Color::Yellow, |tenths| {
         format!("{}.{} %", tenths / 10, tenths % 10)
     });
+}
+
+fn path_line(name: &str, path: &Path) -> Line<'static> {
+    let text = format!(
+        "{name:<8} {}: rtt {}, loss {:.1} %; sent {}, received {}; silent {:.0} times, {} in all",
+        path.state,
+        time(path.rtt),
+        path.loss * 1e2,
+        bytes(path.sent),
+        bytes(path.received),
+        path.silences,
+        time(path.silent),
+    );
+    let colour = if path.state == "open" { Color::Reset } else { Color::Yellow };
+    Line::from(text).style(colour)
 }
 
 /// The newest values that fit, above them the newest and the greatest.
@@ -216,9 +241,10 @@ mod tests {
     use ratatui::Terminal;
 
     use super::*;
-    use crate::figures::{Link, Order};
+    use crate::figures::{Link, Order, Path};
 
     fn link(id: u64, sent: f64) -> Link {
+        let path = Path { state: "silent".into(), rtt: 0.03, silences: 3.0, ..Path::default() };
         Link {
             id,
             src: "arq/192.168.1.2:40000".into(),
@@ -232,6 +258,7 @@ mod tests {
             lost: sent / 1e4,
             window: 65_536.0,
             queue_age: 0.0031,
+            paths: [("wlan0".to_owned(), path)].into(),
             ..Link::default()
         }
     }
@@ -276,6 +303,8 @@ mod tests {
         for words in [
             "link 2: arq/192.168.1.2:40000 -> arq/192.168.1.2:7447, open for 75.0 s",
             "window 65.5 kB",
+            "wlan0    silent: rtt 30.0 ms",
+            "silent 3 times",
             "sent 2.0 MB/s, max 2.0 MB/s",
             "rtt 20.1 ms, max 20.1 ms",
             "lost 10.0 %, max 10.0 %",

@@ -19,7 +19,7 @@ use std::{
 };
 
 use arq_proto::{ConnectionError, LaneId, Reliability};
-use arq_tokio::Connection;
+use arq_tokio::{Connection, PathInfo};
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -67,6 +67,8 @@ pub(crate) struct LinkUnicastArq {
     src: Locator,
     dst: Locator,
     src_addr: SocketAddr,
+    /// The interfaces that it uses at once, where it was told several.
+    interfaces: Vec<String>,
     /// Of several calls to close it the first one counts.
     closing: AtomicBool,
     closed: CancellationToken,
@@ -112,6 +114,7 @@ pub(crate) fn link(
         src: Locator::new(ARQ_LOCATOR_PREFIX, src_addr.to_string(), "")?,
         dst: dst.clone(),
         src_addr,
+        interfaces: config.paths.names(),
         closing: AtomicBool::new(false),
         closed: CancellationToken::new(),
         parting: CancellationToken::new(),
@@ -161,6 +164,7 @@ impl LinkUnicastArq {
             peer: self.identity.common_name().map(str::to_owned),
             certificate_expires: self.identity.expires,
             stats: self.connection.stats(),
+            paths: self.paths(),
         }
     }
 
@@ -171,6 +175,15 @@ impl LinkUnicastArq {
             "closing {self}: the certificate of {name}, or of who vouches for it, has expired"
         );
         self.connection.close("the certificate has expired");
+    }
+
+    /// How its paths stand. What a single one does are the figures of the link.
+    fn paths(&self) -> Vec<PathInfo> {
+        let paths = self.connection.paths();
+        if self.interfaces.is_empty() && paths.len() < 2 {
+            return Vec::new();
+        }
+        paths
     }
 
     fn farewell(&self) -> Farewell {
@@ -364,8 +377,12 @@ impl LinkUnicastTrait for LinkUnicastArq {
         false
     }
 
+    /// Access control by interface sees each that the link uses.
     fn get_interface_names(&self) -> Vec<String> {
-        get_ip_interface_names(&self.src_addr)
+        let mut names = self.interfaces.clone();
+        let of_address = get_ip_interface_names(&self.src_addr);
+        names.extend(of_address.into_iter().filter(|name| !self.interfaces.contains(name)));
+        names
     }
 
     fn get_auth_id(&self) -> &LinkAuthId {

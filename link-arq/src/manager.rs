@@ -3,12 +3,13 @@
 //! Connects, listens, lists and deletes `arq/` links.
 
 use std::{
+    io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::{Arc, LazyLock},
     time::Duration,
 };
 
-use arq_proto::{session::Protection, Config, Connect, EndpointConfig};
+use arq_proto::{session::Protection, Config, Connect, EndpointConfig, PathNumber};
 use arq_tokio::{socket, ConnectError, Connection, ConnectionError};
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -25,7 +26,7 @@ use zenoh_protocol::core::{endpoint::Address, parameters, EndPoint, Locator};
 use zenoh_result::{bail, zerror, ZResult};
 
 use crate::{
-    config::{is_secret, LinkConfig},
+    config::{is_secret, LinkConfig, Paths},
     link, metrics, security, statistics,
     terms::{self, Terms},
     ARQ_LOCATOR_PREFIX,
@@ -63,7 +64,7 @@ impl ConstructibleLinkManagerUnicast<()> for LinkManagerUnicastArq {
 /// callback of the application or by a publisher that waits for a full link to close, and a driver
 /// that stands still acknowledges nothing, on any link of the process.
 pub(crate) fn driver_runtime() -> ZResult<Handle> {
-    static DRIVERS: LazyLock<std::io::Result<Runtime>> = LazyLock::new(|| {
+    static DRIVERS: LazyLock<io::Result<Runtime>> = LazyLock::new(|| {
         tokio::runtime::Builder::new_multi_thread()
             .worker_threads(DRIVER_THREADS)
             .thread_name("arq")
@@ -86,7 +87,7 @@ struct Attempt {
 
 impl Attempt {
     fn connect(&self) -> ZResult<Connect> {
-        let protocol = protocol_config(&self.config)?;
+        let protocol = protocol_config(&self.config, Side::Connects)?;
         Ok(match &self.protection {
             Protection::Clear => protocol.into(),
             Protection::Sealed(security) => Connect::sealed(protocol, security.clone(), &self.host),
@@ -106,9 +107,25 @@ fn without_secrets(endpoint: &EndPoint) -> String {
     parameters::from_iter(config.iter().filter(|(key, _)| !is_secret(key)))
 }
 
+/// Which side of a link this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Connects,
+    Listens,
+}
+
+/// How many paths a link may have: who listens takes what it is asked for.
+fn most_paths(config: &LinkConfig, side: Side) -> u8 {
+    match (&config.paths, side) {
+        (Paths::Over(_), _) | (Paths::Unsaid, Side::Listens) => PathNumber::COUNT as u8,
+        (Paths::Off, _) | (Paths::Unsaid, Side::Connects) => 1,
+    }
+}
+
 /// A checked configuration and the terms that it offers to the peer.
-fn protocol_config(config: &LinkConfig) -> ZResult<Config> {
+fn protocol_config(config: &LinkConfig, side: Side) -> ZResult<Config> {
     let mut protocol = config.protocol.clone();
+    protocol.paths = most_paths(config, side);
     protocol.app_params = terms::offer(config);
     // Who names an address and a port means them.
     protocol.may_change_port = config.bind.is_none();
@@ -156,6 +173,11 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
         let config = LinkConfig::parse(&endpoint).map_err(|error| failed(error.to_string()))?;
         if config.bind.is_some() {
             let reason = "`bind` is the local address of a link that connects, not of a listener";
+            return Err(failed(reason.to_owned()).into());
+        }
+        if matches!(config.paths, Paths::Over(_)) {
+            let reason = "`paths` names the interfaces of a link that connects: a listener needs no list, and takes paths \
+                          unless `paths=off`";
             return Err(failed(reason.to_owned()).into());
         }
         metrics::switch_on(&config).map_err(|error| failed(error.to_string()))?;
@@ -244,7 +266,7 @@ fn bind_first(
     config: &LinkConfig,
     protection: &Protection,
 ) -> Result<arq_tokio::Endpoint, String> {
-    let protocol = protocol_config(config).map_err(|error| error.to_string())?;
+    let protocol = protocol_config(config, Side::Listens).map_err(|error| error.to_string())?;
     let runtime = driver_runtime().map_err(|error| error.to_string())?;
     let mut errors = Vec::new();
     for address in addresses {
@@ -336,13 +358,13 @@ async fn connect_first(
 async fn connect(remote: SocketAddr, attempt: &Attempt) -> ZResult<(Connection, SocketAddr)> {
     let config = &attempt.config;
     let bind = local_address(remote, config.bind.as_deref()).await?;
-    let socket = arq_tokio::Endpoint::bind(
-        bind,
-        &config.socket,
-        EndpointConfig::default(),
-        &driver_runtime()?,
-    )
-    .map_err(|error| zerror!("cannot bind to {bind}: {error}"))?;
+    let socket = open_socket(bind, config, &driver_runtime()?).map_err(|error| {
+        let reason = format!("cannot bind to {bind}: {error}");
+        if error.kind() == io::ErrorKind::PermissionDenied {
+            warn_of(&remote, &reason);
+        }
+        zerror!("{reason}")
+    })?;
     let connection = socket.connect(remote, attempt.connect()?).await.inspect_err(|error| {
         statistics::count_failed(error.reason());
         if is_lasting(error) {
@@ -354,6 +376,25 @@ async fn connect(remote: SocketAddr, attempt: &Attempt) -> ZResult<(Connection, 
     // knows nothing of `iface`.
     let ip = socket::udp::source_toward(remote, local).unwrap_or_else(|_| local.ip());
     Ok((connection, SocketAddr::new(ip, local.port())))
+}
+
+/// A socket, or one for each of several interfaces.
+fn open_socket(
+    bind: SocketAddr,
+    config: &LinkConfig,
+    runtime: &Handle,
+) -> io::Result<arq_tokio::Endpoint> {
+    let (options, accepts) = (&config.socket, EndpointConfig::default());
+    match &config.paths {
+        Paths::Over(interfaces) => arq_tokio::Endpoint::over_interfaces(
+            interfaces.iter().cloned(),
+            bind,
+            options,
+            accepts,
+            runtime,
+        ),
+        Paths::Unsaid | Paths::Off => arq_tokio::Endpoint::bind(bind, options, accepts, runtime),
+    }
 }
 
 /// The address to connect from: as asked, or any of the right family.
@@ -380,7 +421,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_silent_address_is_not_waited_for_before_the_next_is_tried() {
         let config = LinkConfig::default();
-        let accept = EndpointConfig::new(protocol_config(&config).unwrap());
+        let accept = EndpointConfig::new(protocol_config(&config, Side::Listens).unwrap());
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let runtime = driver_runtime().unwrap();
         let listener = arq_tokio::Endpoint::bind(any, &config.socket, accept, &runtime).unwrap();

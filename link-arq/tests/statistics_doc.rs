@@ -12,7 +12,7 @@ use std::{
 
 use zenoh_link_arq::{
     metrics::VARIABLE,
-    statistics::{Figure, FIGURES, LANE_FIGURES, LOG_TARGET, PROCESS_FIGURES},
+    statistics::{Figure, FIGURES, LANE_FIGURES, LOG_TARGET, PATH_FIGURES, PROCESS_FIGURES},
 };
 
 fn text() -> String {
@@ -42,12 +42,14 @@ fn coded<S>(figures: &[Figure<S>]) -> impl Iterator<Item = (String, String)> + '
 
 #[test]
 fn every_figure_is_explained_and_every_explained_figure_exists() {
-    let figures = coded(FIGURES).chain(coded(LANE_FIGURES)).chain(coded(PROCESS_FIGURES));
+    let figures = coded(FIGURES).chain(coded(LANE_FIGURES)).chain(coded(PATH_FIGURES));
+    let figures = figures.chain(coded(PROCESS_FIGURES));
     // No figures of a snapshot: labels alone, and what only some links have.
     let others = [
         ("arq_build_info", ""),
         ("arq_link_info", ""),
         ("arq_certificate_expires_seconds", "seconds"),
+        ("arq_path_state", ""),
     ];
     let others = others.map(|(name, unit)| (name.to_owned(), unit.to_owned()));
     let coded: BTreeMap<_, _> = figures.chain(others).collect();

@@ -4,7 +4,7 @@
 
 use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use arq_proto::{Config, Connect, ConnectionError, EndpointConfig, EndpointStats};
+use arq_proto::{Config, Connect, EndpointConfig, EndpointStats, SocketId};
 use tokio::{
     runtime::Handle,
     sync::{mpsc, watch, Mutex, Semaphore},
@@ -12,6 +12,9 @@ use tokio::{
 
 use super::{
     connection::{ConnectError, Connection},
+    contact,
+    paths::{News, PathInterface, Paths},
+    ports::Sockets,
     shared::Shared,
     Driver,
 };
@@ -35,6 +38,19 @@ pub(super) enum Progress {
     InUse,
     /// All connections have ended, and wait for late packets at most.
     Draining,
+}
+
+/// How an endpoint reaches the network.
+struct Ways {
+    sockets: Sockets,
+    paths: Option<Paths>,
+    news: Option<News>,
+}
+
+impl Ways {
+    fn one(socket: impl Into<Arc<dyn DatagramSocket>>) -> Self {
+        Self { sockets: Sockets::one(socket.into()), paths: None, news: None }
+    }
 }
 
 impl Endpoint {
@@ -72,7 +88,77 @@ impl Endpoint {
     ) -> io::Result<Self> {
         let _context = runtime.enter();
         let socket = UdpDatagramSocket::bind(address, options)?;
-        Self::start(Box::new(socket), config, runtime, false)
+        Self::start(Ways::one(Arc::new(socket) as Arc<dyn DatagramSocket>), config, runtime, false)
+    }
+
+    /// Connects through several network interfaces at once, e.g. Wi-Fi and a modem: each connection has a path through each
+    /// of them, and what one does not deliver in time leaves through another. `address` is where each socket is bound,
+    /// `0.0.0.0:0` as a rule, or `[::]:0`; an interface that there is not yet is taken up when it appears. The peer must
+    /// keep as many paths: [`ConfigBuilder::paths`](arq_proto::ConfigBuilder::paths), which is 1 by default at both sides.
+    ///
+    /// ```no_run
+    /// use arq_tokio::{Config, ConfigBuilder, Endpoint, EndpointConfig, PathInterface, SocketOptions};
+    ///
+    /// # async fn connect() -> Result<(), Box<dyn std::error::Error>> {
+    /// let interfaces = [PathInterface::new("wlan0"), PathInterface::backup("wwan0")];
+    /// let endpoint = Endpoint::over_interfaces(
+    ///     interfaces,
+    ///     "0.0.0.0:0".parse()?,
+    ///     &SocketOptions::default(),
+    ///     EndpointConfig::default(),
+    ///     &tokio::runtime::Handle::current(),
+    /// )?;
+    /// let config = ConfigBuilder { paths: 4, ..Config::builder() }.build()?;
+    /// let connection = endpoint.connect("192.0.2.7:7447".parse()?, config).await?;
+    /// for path in connection.paths() {
+    ///     println!("{:?} {} {:?}", path.interface, path.stats.state, path.stats.srtt);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidInput` for no interface, more than four or one twice. What the kernel answers otherwise: binding to an
+    /// interface needs Linux 5.7, or `CAP_NET_RAW`.
+    pub fn over_interfaces(
+        interfaces: impl IntoIterator<Item = PathInterface>,
+        address: SocketAddr,
+        options: &SocketOptions,
+        config: EndpointConfig,
+        runtime: &Handle,
+    ) -> io::Result<Self> {
+        let _context = runtime.enter();
+        let interfaces = interfaces.into_iter().collect();
+        let (paths, sockets, news) = Paths::bound(interfaces, address, options)?;
+        let ways = Ways { sockets, paths: Some(paths), news: Some(news) };
+        Self::start(ways, config, runtime, false)
+    }
+
+    /// As [`Self::over_interfaces`], with sockets that somebody else has bound to the interfaces, where the system lets
+    /// only him. [`Self::set_interface_up`] tells when one comes or goes. With the clock of `runtime` itself, which a test
+    /// may have paused.
+    ///
+    /// # Errors
+    /// `InvalidInput` as there, or when the operating system has no entropy to give.
+    pub fn over_sockets(
+        ways: impl IntoIterator<Item = (PathInterface, Box<dyn DatagramSocket>)>,
+        config: EndpointConfig,
+        runtime: &Handle,
+    ) -> io::Result<Self> {
+        let (mut interfaces, mut sockets) = (Vec::new(), Sockets::default());
+        for (number, (interface, socket)) in (0..=u8::MAX).zip(ways) {
+            sockets.set(SocketId(number), Some(socket.into()));
+            interfaces.push(interface);
+        }
+        let paths = Some(Paths::given(interfaces)?);
+        Self::start(Ways { sockets, paths, news: None }, config, runtime, true)
+    }
+
+    /// An interface of [`Self::over_sockets`] has come up, or has gone. A hint: without it silence is noticed, a round trip
+    /// and a half later. `false`: there is none of this name.
+    pub fn set_interface_up(&self, name: &str, is_up: bool) -> bool {
+        let connections = || self.shared.connections();
+        self.shared.paths().is_some_and(|paths| paths.set_up(name, is_up, connections))
     }
 
     /// Runs on any socket, with the clock of `runtime` itself, which a test may have paused.
@@ -84,11 +170,11 @@ impl Endpoint {
         config: EndpointConfig,
         runtime: &Handle,
     ) -> io::Result<Self> {
-        Self::start(socket, config, runtime, true)
+        Self::start(Ways::one(socket), config, runtime, true)
     }
 
     fn start(
-        socket: Box<dyn DatagramSocket>,
+        Ways { sockets, paths, news }: Ways,
         config: EndpointConfig,
         runtime: &Handle,
         virtual_time: bool,
@@ -97,9 +183,10 @@ impl Endpoint {
         // Connections that end before they are accepted make room among the connections, but not here.
         let room = config.max_connections.clamp(1, Semaphore::MAX_PERMITS);
         let (offer, accepted) = mpsc::channel(room);
-        let shared = Arc::new(Shared::new(socket, config, offer, virtual_time)?);
+        let shared = Arc::new(Shared::new(sockets, paths, config, offer, virtual_time)?);
         let (report, progress) = watch::channel(Progress::InUse);
-        runtime.spawn(super::run(Driver(shared.clone()), report));
+        let driver = Driver { shared: shared.clone(), news };
+        runtime.spawn(super::run(driver, report));
         Ok(Self { shared, accepted: Mutex::new(accepted), progress })
     }
 
@@ -108,18 +195,13 @@ impl Endpoint {
     ///
     /// # Errors
     /// No answer within the handshake time-out, and why nothing could be sent if so; a refusal; a peer that is not who it
-    /// should be; `LocallyClosed` when the driver has stopped.
+    /// should be; `LocallyClosed` when the driver has stopped; none of several interfaces is up.
     pub async fn connect(
         &self,
         remote: SocketAddr,
         connect: impl Into<Connect>,
     ) -> Result<Connection, ConnectError> {
-        let inner =
-            self.shared.connect(remote, connect.into()).ok_or(ConnectionError::LocallyClosed)?;
-        inner.transmit(super::connection::DRIVER_BATCHES);
-        let connection = inner.into_handle();
-        connection.established().await?;
-        Ok(connection)
+        contact::connect(&self.shared, remote, connect.into()).await
     }
 
     /// Waits for the next peer that connects. `None` when the driver has stopped. Up to [`EndpointConfig::max_connections`]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! How is the state machine driven? One task per socket reads batches of datagrams, keeps the
-//! deadlines and sends for connections that could not send all at once.
+//! How is the state machine driven? One task per endpoint reads batches of datagrams of its sockets, which are several
+//! where paths lead through several interfaces, keeps the deadlines and sends for connections that could not send all at
+//! once.
 //!
 //! Nothing here knows of the application above. Locks are held for moments and never across an
 //! `await` or a call that sends, receives or could wait, and a panic under one does not poison it:
@@ -13,11 +14,14 @@ mod buffers;
 #[cfg(all(test, not(shuttle)))]
 mod census;
 mod connection;
+mod contact;
 mod endpoint;
 mod lanes;
 #[cfg(all(test, shuttle))]
 mod model;
 mod offload;
+mod paths;
+mod ports;
 #[cfg(feature = "qlog")]
 mod qlog;
 mod shared;
@@ -36,16 +40,20 @@ use std::{
     time::Instant,
 };
 
-use arq_proto::Datagram;
+use arq_proto::{Datagram, SocketId};
 use tokio::sync::watch;
 
-pub use connection::{ConnectError, Connection, Lane, SendError};
+pub use connection::{ConnectError, Connection, Lane, PathInfo, SendError};
 pub use endpoint::Endpoint;
+pub use paths::{PathInterface, PathInterfaceError};
 pub use timer::TIMER_GRANULARITY;
 
 use crate::socket::{DatagramSocket, ReceiveBatch};
 use endpoint::Progress;
-use shared::{Ports, Shared};
+use paths::News;
+use ports::Mask;
+use shared::{OtherPort, Ports, Shared};
+use turns::Turn;
 
 /// Receive calls of one turn.
 const RECEIVE_BATCHES: usize = 4;
@@ -65,14 +73,26 @@ fn now() -> Instant {
 }
 
 /// Ready when something may have come to the other port, if there is one.
-fn poll_other(other: Option<&dyn DatagramSocket>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-    other.map_or(Poll::Pending, |other| other.poll_readable(cx))
+fn poll_other(other: Option<&OtherPort>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    other.map_or(Poll::Pending, |other| other.socket.poll_readable(cx))
 }
 
-/// The driver of one socket. Ends when the last user and the last connection are gone.
-async fn run(driver: Driver, progress: watch::Sender<Progress>) {
+/// Ready when an interface has come or gone, where anybody wants to know.
+async fn changed(news: &mut Option<News>) {
+    if let Some(watched) = news {
+        if watched.changed().await.is_ok() {
+            return;
+        }
+        // The watcher is gone: what it said last holds.
+        *news = None;
+    }
+    std::future::pending().await
+}
+
+/// The driver of one endpoint. Ends when the last user and the last connection are gone.
+async fn run(mut driver: Driver, progress: watch::Sender<Progress>) {
     if let Err(error) = driver.serve(&progress).await {
-        tracing::error!(%error, local = %driver.0.local_addr(), "the socket failed");
+        tracing::error!(%error, local = %driver.shared.local_addr(), "the socket failed");
     }
     // Whoever waits for the end may bind the address at once.
     drop(driver);
@@ -80,43 +100,56 @@ async fn run(driver: Driver, progress: watch::Sender<Progress>) {
 }
 
 /// Made before its task runs: a runtime that shuts down first drops it, too, and nobody waits for it.
-struct Driver(Arc<Shared>);
+struct Driver {
+    shared: Arc<Shared>,
+    /// Tells of this host's interfaces, where paths lead through several.
+    news: Option<News>,
+}
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.0.stop();
+        self.shared.stop();
         // None are left, unless the socket failed, the driver panicked or the runtime shuts down.
-        for connection in self.0.connections() {
+        for connection in self.shared.connections() {
             connection.driver_gone();
         }
     }
 }
 
 impl Driver {
-    async fn serve(&self, progress: &watch::Sender<Progress>) -> io::Result<()> {
-        let shared = &self.0;
+    async fn serve(&mut self, progress: &watch::Sender<Progress>) -> io::Result<()> {
+        let shared = self.shared.clone();
         while !shared.is_finished() {
             self.report(progress);
             shared.deadlines.arm();
-            let blocked = shared.turns.is_blocked();
-            let mut reported = false;
-            let Ports { current, other } = shared.ports();
+            let full = shared.turns.full();
+            let mut reported = Mask::default();
+            let mut interfaces_changed = false;
+            let Ports { sockets, other } = shared.ports();
             tokio::select! {
-                ready = poll_fn(|cx| current.poll_readable(cx)) => ready?,
-                ready = poll_fn(|cx| poll_other(other.as_deref(), cx)) => ready?,
+                ready = poll_fn(|cx| sockets.poll_readable(cx)) => ready?,
+                ready = poll_fn(|cx| poll_other(other.as_ref(), cx)) => ready?,
                 fired = shared.deadlines.expired() => fired?,
                 () = shared.wake.notified() => {}
-                () = poll_fn(|cx| current.poll_reports(cx)) => reported = true,
-                ready = poll_fn(|cx| current.poll_writable(cx)), if blocked => {
-                    ready?;
-                    shared.turns.unblock();
+                by = poll_fn(|cx| sockets.poll_reports(cx)) => reported = by,
+                roomy = poll_fn(|cx| sockets.poll_writable(cx, full)), if !full.is_empty() => {
+                    shared.turns.unblock(roomy?);
                 }
+                () = changed(&mut self.news), if self.news.is_some() => interfaces_changed = true,
             }
-            let more_to_read = self.receive(&*current, false)
-                | other.is_some_and(|other| self.receive(&*other, true));
-            if reported {
-                // What the peers have said counts for more.
-                self.take_reports(&*current);
+            if interfaces_changed {
+                self.follow_interfaces();
+            }
+            let mut more_to_read = false;
+            for (id, socket) in sockets.iter() {
+                more_to_read |= self.receive(socket, id, false);
+            }
+            if let Some(OtherPort { instead_of, socket }) = &other {
+                more_to_read |= self.receive(&**socket, *instead_of, true);
+            }
+            // What the peers have said counts for more.
+            for socket in reported.iter().filter_map(|id| sockets.get(id)) {
+                self.take_reports(socket);
             }
             self.handle_timeouts();
             self.send();
@@ -128,12 +161,19 @@ impl Driver {
         Ok(())
     }
 
+    fn follow_interfaces(&mut self) {
+        let (Some(news), Some(paths)) = (&mut self.news, self.shared.paths()) else { return };
+        let now = news.borrow_and_update().clone();
+        let shared = &self.shared;
+        paths.follow(&now, |socket, by| shared.replace(socket, by), || shared.connections());
+    }
+
     /// Reads what has arrived, perhaps at the other port; says whether there may be more.
-    fn receive(&self, socket: &dyn DatagramSocket, is_other: bool) -> bool {
+    fn receive(&self, socket: &dyn DatagramSocket, id: SocketId, is_other: bool) -> bool {
         BATCH.with_borrow_mut(|batch| {
             for _ in 0..RECEIVE_BATCHES {
                 match socket.try_receive(batch) {
-                    Ok(()) => self.dispatch(batch, is_other),
+                    Ok(()) => self.dispatch(batch, id, is_other),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
                     Err(error) => tracing::debug!(%error, "receive failed"),
                 }
@@ -142,21 +182,23 @@ impl Driver {
         })
     }
 
-    fn dispatch(&self, batch: &mut ReceiveBatch, is_other: bool) {
+    fn dispatch(&self, batch: &mut ReceiveBatch, id: SocketId, is_other: bool) {
         let begin = is_other.then(now);
-        let mut sorted = self.0.route(batch.datagrams());
+        let mut sorted = self.shared.route(batch.datagrams().map(|datagram| datagram.through(id)));
         for (old, address) in &sorted.older {
             old.handle_newcomer(*address);
             old.transmit(connection::DRIVER_BATCHES);
         }
         for (connection, datagrams) in sorted.by_connection() {
             for part in datagrams.chunks_mut(DATAGRAMS_A_HOLD) {
-                connection.handle_datagrams(part.iter_mut().map(|(_, datagram)| {
-                    Datagram::new(datagram.from, datagram.to, &mut *datagram.bytes)
-                }));
+                let datagrams = part.iter_mut().map(|(_, datagram)| {
+                    let Datagram { socket, from, to, .. } = *datagram;
+                    Datagram::new(from, to, &mut *datagram.bytes).through(socket)
+                });
+                connection.handle_datagrams(datagrams);
             }
             if begin.is_some_and(|begin| connection.heard_at() >= begin) {
-                self.0.change_port();
+                self.shared.change_port();
             }
             connection.transmit(connection::DRIVER_BATCHES);
         }
@@ -164,7 +206,7 @@ impl Driver {
 
     fn take_reports(&self, socket: &dyn DatagramSocket) {
         socket.take_reports(&mut |report| {
-            let Some(connection) = self.0.sender_of(report.quote) else { return };
+            let Some(connection) = self.shared.sender_of(report.quote) else { return };
             connection.handle_unreachable(report);
             connection.transmit(connection::DRIVER_BATCHES);
         });
@@ -172,24 +214,24 @@ impl Driver {
 
     fn handle_timeouts(&self) {
         let mut due = Vec::new();
-        self.0.deadlines.take_due(now(), &mut due);
-        for connection in due.into_iter().filter_map(|handle| self.0.connection(handle)) {
+        self.shared.deadlines.take_due(now(), &mut due);
+        for connection in due.into_iter().filter_map(|handle| self.shared.connection(handle)) {
             connection.handle_timeout();
             connection.transmit(connection::DRIVER_BATCHES);
         }
     }
 
     fn send(&self) {
-        for connection in self.0.turns.take_ready() {
-            connection.resume(&self.0);
+        for Turn { connection, socket } in self.shared.turns.take_ready() {
+            connection.resume(&self.shared, socket);
         }
     }
 
     fn report(&self, progress: &watch::Sender<Progress>) {
-        if !self.0.is_released() || progress.receiver_count() == 0 {
+        if !self.shared.is_released() || progress.receiver_count() == 0 {
             return;
         }
-        let in_use = self.0.connections().iter().any(|connection| !connection.is_closed());
+        let in_use = self.shared.connections().iter().any(|connection| !connection.is_closed());
         // Also "still in use" is news: the one who waits need not wait for it.
         progress.send_replace(if in_use { Progress::InUse } else { Progress::Draining });
     }

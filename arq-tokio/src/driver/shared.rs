@@ -12,7 +12,7 @@ use std::{
 
 use arq_proto::{
     Config, Connect, ConnectionError, ConnectionHandle, Datagram, Endpoint, EndpointConfig,
-    EndpointStats, Routed,
+    EndpointEvent, EndpointStats, Routed, SocketId,
 };
 use tokio::{
     runtime::Handle,
@@ -22,6 +22,8 @@ use tokio::{
 use super::{
     connection::{Connection, Inner},
     now,
+    paths::Paths,
+    ports::{Mask, Sockets},
     sorted::Sorted,
     sync::{Mutex, RwLock},
     timer::Deadlines,
@@ -36,17 +38,26 @@ pub(super) struct Shared {
     runtime: Handle,
     /// Where the socket was bound at first.
     local: SocketAddr,
+    /// The interfaces that the sockets are bound to, if there are several.
+    paths: Option<Paths>,
     pub(super) deadlines: Deadlines,
     pub(super) wake: Notify,
     pub(super) turns: Turns,
     registry: Mutex<Registry>,
 }
 
-/// The socket in use, and the one from which a silent peer was asked last.
+/// The sockets in use, and the one from which a silent peer was asked last.
 #[derive(Clone)]
 pub(super) struct Ports {
-    pub(super) current: Arc<dyn DatagramSocket>,
-    pub(super) other: Option<Arc<dyn DatagramSocket>>,
+    pub(super) sockets: Sockets,
+    pub(super) other: Option<OtherPort>,
+}
+
+/// A socket that may take the place of the one in use.
+#[derive(Clone)]
+pub(super) struct OtherPort {
+    pub(super) instead_of: SocketId,
+    pub(super) socket: Arc<dyn DatagramSocket>,
 }
 
 struct Registry {
@@ -82,14 +93,22 @@ struct Crowded {
 /// Answers to datagrams that belong to no connection.
 #[derive(Default)]
 struct Replies {
-    /// Where what is answered came from and went to, and the length of the answer.
-    to: Vec<(SocketAddr, Option<IpAddr>, usize)>,
+    to: Vec<Reply>,
     bytes: Vec<u8>,
+}
+
+/// Where what is answered came from and went to, and the length of the answer.
+struct Reply {
+    socket: SocketId,
+    destination: SocketAddr,
+    received_at: Option<IpAddr>,
+    length: usize,
 }
 
 impl Replies {
     fn push(&mut self, received: &Datagram<'_>, reply: &[u8]) {
-        self.to.push((received.from, received.to, reply.len()));
+        let Datagram { socket, from: destination, to: received_at, .. } = *received;
+        self.to.push(Reply { socket, destination, received_at, length: reply.len() });
         self.bytes.extend_from_slice(reply);
     }
 }
@@ -115,7 +134,8 @@ impl Refusals {
 impl Shared {
     /// Accepted connections are offered to `offer`. Needs a tokio runtime's context.
     pub(super) fn new(
-        socket: Box<dyn DatagramSocket>,
+        sockets: Sockets,
+        paths: Option<Paths>,
         config: EndpointConfig,
         offer: mpsc::Sender<Connection>,
         virtual_time: bool,
@@ -124,11 +144,13 @@ impl Shared {
         getrandom::fill(&mut seed).map_err(io::Error::other)?;
         let accept = config.accept.clone().unwrap_or_default();
         let refusals = Refusals { limit: config.max_connections, ..Refusals::default() };
-        let local = socket.local_addr();
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        let local = sockets.local_addr().unwrap_or(nowhere);
         Ok(Self {
-            ports: RwLock::new(Ports { current: socket.into(), other: None }),
+            ports: RwLock::new(Ports { sockets, other: None }),
             runtime: Handle::current(),
             local,
+            paths,
             registry: Mutex::new(Registry {
                 core: Endpoint::new(config, seed, now()),
                 connections: BTreeMap::new(),
@@ -151,12 +173,13 @@ impl Shared {
         remote: SocketAddr,
         connect: Connect,
     ) -> Option<Arc<Inner>> {
-        let config = connect.config.clone();
+        let (config, socket) = (connect.config.clone(), connect.socket);
+        let bound = self.sockets().get(socket).map_or(self.local, DatagramSocket::local_addr);
         let mut registry = self.registry.lock();
         // While there is an endpoint, only the end of the driver takes the offer away.
         registry.offer.as_ref()?;
         let (handle, core) = registry.core.connect(now(), remote, connect);
-        let inner = Inner::new(self, handle, core, &config, None);
+        let inner = Inner::new(self, handle, core, &config, (socket, bound), None);
         registry.connections.insert(handle, inner.clone());
         Some(inner)
     }
@@ -182,22 +205,40 @@ impl Shared {
         self.local
     }
 
+    pub(super) fn paths(&self) -> Option<&Paths> {
+        self.paths.as_ref()
+    }
+
+    pub(super) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
     pub(super) fn ports(&self) -> Ports {
         self.ports.read().clone()
     }
 
-    /// The socket in use.
-    pub(super) fn socket(&self) -> Arc<dyn DatagramSocket> {
-        self.ports.read().current.clone()
+    /// The sockets in use.
+    pub(super) fn sockets(&self) -> Sockets {
+        self.ports.read().sockets.clone()
+    }
+
+    /// An interface has come, and has a socket, or has gone.
+    pub(super) fn replace(&self, socket: SocketId, by: Option<Arc<dyn DatagramSocket>>) {
+        self.ports.write().sockets.set(socket, by);
+        // Who has waited for room in the one before waits no more.
+        self.turns.unblock(Mask::of(socket));
+        self.wake.notify_one();
     }
 
     /// Sends a question from a port that was not used before, and listens there until the next one.
-    pub(super) fn send_from_other_port(&self, segments: &Segments<'_>) {
+    pub(super) fn send_from_other_port(&self, instead_of: SocketId, segments: &Segments<'_>) {
         let _context = self.runtime.enter();
-        let sent = self.socket().at_other_port().and_then(|socket| {
+        let sockets = self.sockets();
+        let Some(current) = sockets.get(instead_of) else { return };
+        let sent = current.at_other_port().and_then(|socket| {
             let Some(socket) = socket else { return Ok(()) };
             socket.try_send(segments)?;
-            self.ports.write().other = Some(socket);
+            self.ports.write().other = Some(OtherPort { instead_of, socket });
             self.wake.notify_one();
             Ok(())
         });
@@ -209,9 +250,18 @@ impl Shared {
     /// The peer has answered to the other port: it is the one from now on.
     pub(super) fn change_port(&self) {
         let mut ports = self.ports.write();
-        if let Some(other) = ports.other.take() {
-            tracing::debug!(old = %ports.current.local_addr(), new = %other.local_addr(), "another port");
-            ports.current = other;
+        if let Some(OtherPort { instead_of, socket }) = ports.other.take() {
+            let old = ports.sockets.get(instead_of).map(DatagramSocket::local_addr);
+            tracing::debug!(?old, new = %socket.local_addr(), "another port");
+            ports.sockets.set(instead_of, Some(socket));
+        }
+    }
+
+    /// What a connection tells of its ids, so that packets of its other paths find it.
+    pub(super) fn handle_events(&self, handle: ConnectionHandle, events: Vec<EndpointEvent>) {
+        let mut registry = self.registry.lock();
+        for event in events {
+            registry.core.handle_event(handle, event);
         }
     }
 
@@ -281,9 +331,9 @@ impl Shared {
         self.wake.notify_one();
     }
 
-    /// The socket is full, for one that `is_starved` if this turn has brought it nothing.
-    pub(super) fn wait_for_room(&self, connection: Arc<Inner>, is_starved: bool) {
-        self.turns.wait_for_room(connection, is_starved);
+    /// A socket is full, for one that `is_starved` if this turn has brought it nothing.
+    pub(super) fn wait_for_room(&self, connection: Arc<Inner>, socket: SocketId, is_starved: bool) {
+        self.turns.wait_for_room(connection, socket, is_starved);
         self.wake.notify_one();
     }
 
@@ -309,7 +359,9 @@ impl Shared {
                 }
                 Routed::Accepted { handle, connection, older } => {
                     let offer = registry.offer.clone();
-                    let inner = Inner::new(self, handle, *connection, &registry.accept, offer);
+                    let way = (datagram.socket, self.local);
+                    let accept = &registry.accept;
+                    let inner = Inner::new(self, handle, *connection, accept, way, offer);
                     registry.connections.insert(handle, inner.clone());
                     let older = older.and_then(|old| registry.connections.get(&old).cloned());
                     sorted.older.extend(older.map(|old| (old, datagram.from)));
@@ -335,13 +387,18 @@ impl Shared {
     }
 
     fn reply(&self, replies: &Replies) {
+        if replies.to.is_empty() {
+            return;
+        }
+        let sockets = self.sockets();
         let mut rest = &replies.bytes[..];
-        for (destination, received_at, length) in &replies.to {
+        for Reply { socket, destination, received_at, length } in &replies.to {
             let (reply, others) = rest.split_at(*length);
             rest = others;
+            let Some(way) = sockets.get(*socket) else { continue };
             // What room there will be is for those who have a connection.
-            if self.turns.is_blocked() {
-                return;
+            if self.turns.full().contains(*socket) {
+                continue;
             }
             let segments = Segments {
                 destination: *destination,
@@ -349,7 +406,7 @@ impl Shared {
                 contents: reply,
                 segment_bytes: reply.len(),
             };
-            if let Err(error) = self.socket().try_send(&segments) {
+            if let Err(error) = way.try_send(&segments) {
                 tracing::trace!(%error, "a reply was lost");
             }
         }

@@ -6,12 +6,12 @@
 #[cfg(not(all(test, shuttle)))]
 use parking_lot as imp;
 #[cfg(not(all(test, shuttle)))]
-pub(super) use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+pub(super) use std::sync::atomic::{AtomicU8, Ordering};
 
 #[cfg(all(test, shuttle))]
 use modelled as imp;
 #[cfg(all(test, shuttle))]
-pub(super) use shuttle::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+pub(super) use shuttle::sync::atomic::{AtomicU8, Ordering};
 
 pub(super) use imp::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 

@@ -1,64 +1,91 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! Which connection sends next, of those that could not send everything?
+//! Who sends next, of the connections that could not send all that they have?
 
 use std::{collections::VecDeque, sync::Arc};
 
+use arq_proto::SocketId;
+
 use super::{
     connection::Inner,
-    sync::{AtomicBool, Mutex, Ordering},
+    ports::{Mask, MOST_SOCKETS},
+    sync::{AtomicU8, Mutex, Ordering},
 };
 
 /// Connections that have more to send, in the order of their turns.
 #[derive(Default)]
 pub(super) struct Turns {
     queues: Mutex<Queues>,
-    /// Set while connections wait for room in the socket: newcomers queue behind them. Read before every send, without a
-    /// lock.
-    blocked: AtomicBool,
+    /// Sockets for whose room somebody waits: who comes now waits behind. Asked before every send, so it takes no lock.
+    full: AtomicU8,
+}
+
+/// The turn of a connection.
+pub(super) struct Turn {
+    pub(super) connection: Arc<Inner>,
+    /// The socket that has room again; `None` if its turn was over.
+    pub(super) socket: Option<SocketId>,
 }
 
 #[derive(Default)]
 struct Queues {
-    /// Their turn was over.
-    ready: VecDeque<Arc<Inner>>,
+    ready: VecDeque<Turn>,
+    waiting: [Waiting; MOST_SOCKETS],
+}
+
+/// Those who wait for room in one socket.
+#[derive(Default)]
+struct Waiting {
     /// The socket was full before they had sent anything in their turn: these are the first when it has room.
-    starved: VecDeque<Arc<Inner>>,
+    starved: VecDeque<Turn>,
     /// The socket was full when they had sent something.
-    served: VecDeque<Arc<Inner>>,
+    served: VecDeque<Turn>,
 }
 
 impl Turns {
     pub(super) fn later(&self, connection: Arc<Inner>) {
-        self.queues.lock().ready.push_back(connection);
+        self.queues.lock().ready.push_back(Turn { connection, socket: None });
     }
 
-    /// Queues a connection for room; `is_starved`: it has sent nothing in this turn.
-    pub(super) fn wait_for_room(&self, connection: Arc<Inner>, is_starved: bool) {
+    /// A socket is full, for one that `is_starved` if this turn has brought it nothing.
+    pub(super) fn wait_for_room(&self, connection: Arc<Inner>, socket: SocketId, is_starved: bool) {
         let mut queues = self.queues.lock();
-        let queue = if is_starved { &mut queues.starved } else { &mut queues.served };
-        queue.push_back(connection);
-        self.blocked.store(true, Ordering::Release);
+        let Some(waiting) = queues.waiting.get_mut(usize::from(socket.0)) else { return };
+        let queue = if is_starved { &mut waiting.starved } else { &mut waiting.served };
+        queue.push_back(Turn { connection, socket: Some(socket) });
+        self.full.fetch_or(Mask::of(socket).bits(), Ordering::Release);
     }
 
-    pub(super) fn is_blocked(&self) -> bool {
-        self.blocked.load(Ordering::Acquire)
+    /// A socket is full, for one that waits for it already, or is about to.
+    pub(super) fn mark_full(&self, socket: SocketId) {
+        self.full.fetch_or(Mask::of(socket).bits(), Ordering::Release);
     }
 
-    /// The socket has room again. It may be full before all waiting connections are served: those that sent nothing are the
-    /// first next time, so that each gets its share.
-    pub(super) fn unblock(&self) {
+    /// Sockets for whose room somebody waits.
+    pub(super) fn full(&self) -> Mask {
+        Mask::from_bits(self.full.load(Ordering::Acquire))
+    }
+
+    /// Sockets have room again. One may be full before all who have waited are served: those who got nothing are the first
+    /// next time, so that each gets its share.
+    pub(super) fn unblock(&self, roomy: Mask) {
         let mut queues = self.queues.lock();
-        let Queues { ready, starved, served } = &mut *queues;
-        // Connections whose turn was over have sent more recently.
-        starved.append(served);
-        starved.append(ready);
-        std::mem::swap(ready, starved);
-        self.blocked.store(false, Ordering::Release);
+        let Queues { ready, waiting } = &mut *queues;
+        let mut first = VecDeque::new();
+        for socket in roomy.iter() {
+            if let Some(Waiting { starved, served }) = waiting.get_mut(usize::from(socket.0)) {
+                first.append(starved);
+                first.append(served);
+            }
+        }
+        // Those whose turn was over have sent more recently.
+        first.append(ready);
+        *ready = first;
+        self.full.fetch_and(!roomy.bits(), Ordering::Release);
     }
 
-    /// Connections whose turn it is, each once, so that none is served twice before another.
-    pub(super) fn take_ready(&self) -> VecDeque<Arc<Inner>> {
+    /// Those whose turn it is: each once, so that none is served twice before another.
+    pub(super) fn take_ready(&self) -> VecDeque<Turn> {
         std::mem::take(&mut self.queues.lock().ready)
     }
 

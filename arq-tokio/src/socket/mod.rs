@@ -11,6 +11,7 @@ pub mod memory;
 mod readiness;
 mod reports;
 pub mod udp;
+mod unanswered;
 
 use std::{
     fmt, io,
@@ -22,6 +23,8 @@ use std::{
 
 use arq_proto::{Datagram, UnreachableReport};
 use quinn_udp::RecvMeta;
+
+pub(crate) use unanswered::why_unanswered;
 
 /// Datagrams of equal size for one destination, the last may be shorter.
 #[derive(Debug, Clone, Copy)]

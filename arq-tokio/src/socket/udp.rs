@@ -245,7 +245,29 @@ fn resize_buffers(socket: &StdSocket, offload: &UdpSocketState, options: &Socket
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn bind_device(socket: &Socket, interface: &str) -> io::Result<()> {
-    socket.bind_device(Some(interface.as_bytes()))
+    let bound = socket.bind_device(Some(interface.as_bytes()));
+    bound.map_err(|error| why_unbound(error, interface))
+}
+
+/// Tells who may bind a socket to an interface, and that there is none of this name.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn why_unbound(error: io::Error, interface: &str) -> io::Error {
+    const ENODEV: i32 = 19;
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+            let reason = format!(
+                "a socket cannot be bound to the interface {interface}: that needs Linux 5.7 or later, or the capability                  CAP_NET_RAW (`setcap cap_net_raw+ep <program>`); this is Linux {}",
+                kernel.trim()
+            );
+            io::Error::new(error.kind(), reason)
+        }
+        _ if error.raw_os_error() == Some(ENODEV) => {
+            let reason = format!("there is no network interface {interface}");
+            io::Error::new(io::ErrorKind::NotFound, reason)
+        }
+        _ => error,
+    }
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -302,6 +324,20 @@ mod tests {
         let of_an_interface: SocketAddr = "[ff02::1]:0".parse().unwrap();
         UdpDatagramSocket::bind(of_an_interface, &options).unwrap();
         UdpDatagramSocket::bind(of_an_interface, &SocketOptions::default()).unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn why_an_interface_cannot_be_bound_to_is_told() {
+        let options =
+            SocketOptions { interface: Some("none-such".to_owned()), ..SocketOptions::default() };
+        let error = UdpDatagramSocket::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(error.to_string().contains("none-such"), "{error}");
+        let error = why_unbound(io::Error::from_raw_os_error(1), "wlan0").to_string();
+        assert!(
+            ["wlan0", "Linux 5.7", "CAP_NET_RAW"].iter().all(|word| error.contains(word)),
+            "{error}"
+        );
     }
 
     #[tokio::test]

@@ -4,11 +4,12 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use arq_proto::{CongestionConfig, FecConfig, Scheme};
+use arq_proto::{CongestionConfig, FecConfig, PathNumber, Scheme};
+use arq_tokio::PathInterface;
 
 use super::{
     keys::{Key, Parsed, Section},
-    ConfigError, Layer, LinkConfig, Wish,
+    ConfigError, Layer, LinkConfig, Paths, Wish,
 };
 use crate::metrics::parse_address;
 
@@ -52,6 +53,8 @@ impl LinkConfig {
             ("so_rcvbuf", Parsed::Number(Some(n))) => self.socket.receive_buffer_bytes = narrow(*n),
             ("iface", Parsed::Text(name)) => self.socket.interface = Some(name.clone()),
             ("bind", Parsed::Text(address)) => self.bind = Some(address.clone()),
+            ("paths", Parsed::Text(text)) => self.paths = paths(text)?,
+            ("copies", Parsed::Number(Some(n))) => protocol.copies_percent = narrow(*n),
             // Zero is what datagrams have anyway, and costs no segmentation offload.
             ("dscp", Parsed::Text(text)) => {
                 self.socket.dscp = Some(dscp(text)?).filter(|tos| *tos != 0)
@@ -119,6 +122,10 @@ trait Bounded {
     const GREATEST: Self;
 }
 
+impl Bounded for u8 {
+    const GREATEST: Self = Self::MAX;
+}
+
 impl Bounded for u16 {
     const GREATEST: Self = Self::MAX;
 }
@@ -166,6 +173,31 @@ fn fec(text: &str) -> Result<FecConfig, ConfigError> {
             None => Err(Key::find("fec", Section::Config)?.bad(text)),
         },
     }
+}
+
+/// `off`, or interfaces separated by commas.
+fn paths(text: &str) -> Result<Paths, ConfigError> {
+    if text == "off" {
+        return Ok(Paths::Off);
+    }
+    let key = Key::find("paths", Section::Config)?;
+    let mut interfaces = Vec::<PathInterface>::new();
+    for part in text.split(',').map(str::trim) {
+        // A word of its own, so that it can mean something else one day.
+        let interface = part.parse().ok().filter(|_| !["auto", "off"].contains(&part));
+        let interface: PathInterface = interface.ok_or_else(|| key.bad(text))?;
+        if interfaces.iter().any(|known| known.name == interface.name) {
+            return Err(ConfigError::Conflict(format!(
+                "`paths={text}` names {} twice: expected {}",
+                interface.name, key.value
+            )));
+        }
+        interfaces.push(interface);
+    }
+    if interfaces.len() > PathNumber::COUNT {
+        return Err(key.bad(text));
+    }
+    Ok(Paths::Over(interfaces))
 }
 
 /// An address, or a port of this host alone.

@@ -124,6 +124,7 @@ pub(super) fn key_of(field: &str) -> &str {
     match field {
         "chunk_bytes" => "chunk",
         "connection_window_bytes" => "rx_window",
+        "copies_percent" => "copies",
         "deadline" => "deadline_ms",
         "handshake_timeout" => "handshake_timeout_ms",
         "idle_timeout" => "idle_timeout_ms",
@@ -280,6 +281,20 @@ pub const KEYS: &[Key] = &[
         Value::Text("host:port"),
         "any",
         "the local address of a connecting link; not together with iface",
+    ),
+    config(
+        "paths",
+        Value::Text("off, or 1 to 4 interfaces such as wlan0,wwan0:backup"),
+        "none",
+        "interfaces that a connecting link uses at once, the preferred first, :backup only while no other answers; \
+         a listener takes what it is asked for unless this is off; not together with iface or bind",
+    ),
+    config(
+        "copies",
+        number("percent", 0, 100),
+        "10",
+        "with paths: the share of bytes that may be copies which turn out needless; 0 copies only what a silent path \
+         has not delivered",
     ),
     config(
         "dscp",

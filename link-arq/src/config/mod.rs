@@ -13,7 +13,7 @@ mod security;
 use std::{collections::BTreeMap, net::SocketAddr, path::Path, time::Duration};
 
 use arq_proto::ConfigBuilder;
-use arq_tokio::{SocketOptions, TIMER_GRANULARITY};
+use arq_tokio::{PathInterface, SocketOptions, TIMER_GRANULARITY};
 use serde::{de::IgnoredAny, Deserialize};
 use zenoh_protocol::core::EndPoint;
 
@@ -34,6 +34,31 @@ pub enum Wish {
     Insist,
 }
 
+/// Through which interfaces a link leads at once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Paths {
+    /// A connecting link has one path, as the routing table says; a listener takes what it is asked for.
+    #[default]
+    Unsaid,
+    /// One path, also where the peer asks for more.
+    Off,
+    /// A path through each of them, the preferred first.
+    Over(Vec<PathInterface>),
+}
+
+impl Paths {
+    /// The names of the interfaces.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        match self {
+            Self::Over(interfaces) => {
+                interfaces.iter().map(|interface| interface.name.clone()).collect()
+            }
+            Self::Unsaid | Self::Off => Vec::new(),
+        }
+    }
+}
+
 /// All that a locator says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkConfig {
@@ -43,6 +68,8 @@ pub struct LinkConfig {
     pub socket: SocketOptions,
     /// The local address to connect from, not resolved yet.
     pub bind: Option<String>,
+    /// The interfaces to use at once.
+    pub paths: Paths,
     /// What publishers send as best effort is carried as that.
     pub mixed_reliability: Wish,
     /// An order of its own for each priority.
@@ -67,6 +94,7 @@ impl Default for LinkConfig {
             },
             socket: SocketOptions::default(),
             bind: None,
+            paths: Paths::Unsaid,
             mixed_reliability: Wish::Auto,
             priorities: Wish::Auto,
             best_effort: false,
@@ -118,6 +146,18 @@ impl LinkConfig {
         let conflict = |text: &str| Err(ConfigError::Conflict(text.to_owned()));
         if self.socket.interface.is_some() && self.bind.is_some() {
             return conflict("`iface` and `bind` exclude each other");
+        }
+        if matches!(self.paths, Paths::Over(_)) {
+            if self.socket.interface.is_some() {
+                return conflict(
+                    "`paths` and `iface` exclude each other: several interfaces, or one",
+                );
+            }
+            if self.bind.is_some() {
+                return conflict(
+                    "`paths` and `bind` exclude each other: each interface has an address of its own",
+                );
+            }
         }
         if self.best_effort && self.mixed_reliability == Wish::Insist {
             return conflict(

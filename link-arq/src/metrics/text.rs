@@ -5,6 +5,7 @@
 use std::{collections::BTreeMap, fmt, time::UNIX_EPOCH};
 
 use arq_proto::{LaneId, LaneStats, Reliability, VERSION};
+use arq_tokio::PathInfo;
 use prometheus_client::{
     collector::Collector,
     encoding::{text::encode, DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet},
@@ -14,7 +15,7 @@ use prometheus_client::{
 
 use crate::statistics::{
     priority_name, process_statistics, statistics, totals, AssociationStats, Figure, Read, Totals,
-    FIGURES, LANE_FIGURES, PROCESS_FIGURES,
+    FIGURES, LANE_FIGURES, PATH_FIGURES, PATH_STATES, PROCESS_FIGURES,
 };
 
 /// What every name begins with.
@@ -116,7 +117,11 @@ impl Collector for Snapshot {
         for figure in LANE_FIGURES {
             family(&mut encoder, figure, &lanes)?;
         }
-        Ok(())
+        let paths: Vec<_> = self.links.iter().flat_map(paths).collect();
+        for figure in PATH_FIGURES {
+            family(&mut encoder, figure, &paths)?;
+        }
+        path_states(&mut encoder, &paths)
     }
 }
 
@@ -240,6 +245,35 @@ fn used_lanes(link: &AssociationStats) -> impl Iterator<Item = (Vec<Label>, Lane
     })
 }
 
+/// The paths of a link that leads over several interfaces.
+fn paths(link: &AssociationStats) -> impl Iterator<Item = (Vec<Label>, PathInfo)> + '_ {
+    link.paths.iter().map(|path| {
+        let mut labels = link_labels(link);
+        // The side that did not choose the interfaces knows them by number.
+        let name = path.interface.clone().unwrap_or_else(|| path.stats.number.to_string());
+        labels.push(("path", name));
+        (labels, path.clone())
+    })
+}
+
+/// The state of each path: 1 for the one that it is in.
+fn path_states(
+    encoder: &mut DescriptorEncoder<'_>,
+    paths: &[(Vec<Label>, PathInfo)],
+) -> fmt::Result {
+    let meaning = "Whether the path is in this state";
+    let mut family = encoder.encode_descriptor("path_state", meaning, None, MetricType::Gauge)?;
+    for (labels, path) in paths {
+        for state in PATH_STATES {
+            let mut labels = labels.clone();
+            labels.push(("state", state.to_string()));
+            let is_in = u8::from(path.stats.state == state);
+            family.encode_family(&labels)?.encode_gauge(&f64::from(is_in))?;
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, UNIX_EPOCH};
@@ -268,6 +302,7 @@ mod tests {
             peer: Some("router \"7\"".to_owned()),
             certificate_expires: Some(UNIX_EPOCH + Duration::from_secs(2_000_000_000)),
             stats,
+            paths: vec![crate::statistics::test_path()],
         }
     }
 
@@ -294,6 +329,9 @@ mod tests {
                  reliability=\"best-effort\"}} 7"
             ),
             "# TYPE arq_links_closed counter".to_owned(),
+            format!("arq_path_state{{{labels},path=\"0\",state=\"open\"}} 1.0"),
+            format!("arq_path_state{{{labels},path=\"0\",state=\"silent\"}} 0.0"),
+            format!("arq_path_primary{{{labels},path=\"0\"}} 1.0"),
         ] {
             assert!(text.lines().any(|have| have == line), "{line}\n{text}");
         }
@@ -308,7 +346,7 @@ mod tests {
         }
         let (none, one) = (render(Vec::new()), render(vec![link(1)]));
         assert!(none.contains("\narq_links 0.0\n"), "{none}");
-        let links = [names(FIGURES), names(LANE_FIGURES)].concat();
+        let links = [names(FIGURES), names(LANE_FIGURES), names(PATH_FIGURES)].concat();
         let process = names(PROCESS_FIGURES);
         for name in links.iter().chain(&process) {
             // A type is that of a family, whose name does not say that it only grows.

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use arq_proto::{LaneId, Probability, Reliability};
+use arq_tokio::PathInfo;
 use zenoh_protocol::core::Priority;
 
 use super::{
@@ -85,7 +86,8 @@ impl AssociationStats {
         for (name, lane) in self.used_lanes() {
             write!(f, " {name} {} out {} in;", lane.messages_sent, lane.messages_delivered)?;
         }
-        write!(f, " {} expired", s.messages_expired)
+        write!(f, " {} expired", s.messages_expired)?;
+        self.paths.iter().try_for_each(|path| path_line(f, path))
     }
 
     fn loss_run(&self) -> f64 {
@@ -104,6 +106,16 @@ impl AssociationStats {
             },
         )
     }
+}
+
+fn path_line(f: &mut fmt::Formatter<'_>, path: &PathInfo) -> fmt::Result {
+    let stats = &path.stats;
+    let number = stats.number.to_string();
+    let name = path.interface.as_deref().unwrap_or(&number);
+    write!(f, "\n  path {name:<6} {}, {} smoothed, ", stats.state, Time(stats.srtt))?;
+    write!(f, "loss at most {}, {} out, ", Percent(stats.loss), Bytes(stats.bytes_sent))?;
+    write!(f, "{} in, silent {} times, ", Bytes(stats.bytes_received), stats.silences)?;
+    write!(f, "{} in all", Time(stats.silent_time))
 }
 
 /// What zenoh calls the priority of a lane.
@@ -170,6 +182,7 @@ mod tests {
             peer: None,
             certificate_expires: None,
             stats,
+            paths: Vec::new(),
         }
     }
 
@@ -196,5 +209,15 @@ mod tests {
             lines[8],
             "  batches     real-time best effort 20 out 0 in; data 50 out 9 in; 8 expired"
         );
+    }
+
+    #[test]
+    fn a_link_over_several_interfaces_has_a_line_for_each_path() {
+        let path = crate::statistics::test_path();
+        let (bytes, state) = (Bytes(path.stats.bytes_sent).to_string(), path.stats.state);
+        let table = format!("{:#}", AssociationStats { paths: vec![path], ..snapshot() });
+        let line = table.lines().last().unwrap();
+        assert!(line.starts_with(&format!("  path 0      {state}, ")), "{line}");
+        assert!(line.contains(&format!(", {bytes} out, ")), "{line}");
     }
 }

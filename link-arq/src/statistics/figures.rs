@@ -93,6 +93,12 @@ macro_rules! by_reason {
     };
 }
 
+// Behind the macros, which it uses.
+mod paths;
+
+pub use paths::PATH_FIGURES;
+pub(crate) use paths::PATH_STATES;
+
 /// The figures of a link, in the order of the documentation.
 pub const FIGURES: &[Figure<AssociationStats>] = &[
     gauge!("age", SECONDS, age, |a| a.age.as_secs_f64(), "Since the link was opened"),
@@ -451,7 +457,10 @@ mod tests {
 
     use arq_proto::Stats;
 
-    use super::{super::process_statistics, *};
+    use super::{
+        super::{process_statistics, test_path},
+        *,
+    };
 
     /// The fields of a struct, from what `derive(Debug)` prints of it.
     fn fields(value: &impl Debug) -> BTreeSet<String> {
@@ -473,6 +482,12 @@ mod tests {
         of_link.extend(["age", "opened_at"].map(str::to_owned));
         assert_eq!(shown(FIGURES), of_link);
         assert_eq!(shown(LANE_FIGURES), fields(&LaneStats::default()));
+        let mut of_path = fields(&test_path().stats);
+        // Its labels, and what is shown as a figure each.
+        for label in ["number", "socket", "remote", "state"] {
+            assert!(of_path.remove(label), "{label}");
+        }
+        assert_eq!(shown(PATH_FIGURES), of_path);
         assert_eq!(shown(PROCESS_FIGURES), fields(&process_statistics(&[])));
     }
 
@@ -482,6 +497,7 @@ mod tests {
             .iter()
             .map(Figure::exported_name)
             .chain(LANE_FIGURES.iter().map(Figure::exported_name))
+            .chain(PATH_FIGURES.iter().map(Figure::exported_name))
             .chain(PROCESS_FIGURES.iter().map(Figure::exported_name))
             .collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");

@@ -22,11 +22,13 @@ use std::{
 };
 
 use arq_proto::{ConnectionError, Stats};
+use arq_tokio::PathInfo;
 use parking_lot::Mutex;
 use zenoh_protocol::core::Locator;
 
 pub(crate) use display::priority_name;
-pub use figures::{Figure, Read, FIGURES, LANE_FIGURES, PROCESS_FIGURES};
+pub(crate) use figures::PATH_STATES;
+pub use figures::{Figure, Read, FIGURES, LANE_FIGURES, PATH_FIGURES, PROCESS_FIGURES};
 use log::log_end;
 pub(crate) use log::log_every;
 pub use log::LOG_TARGET;
@@ -63,6 +65,8 @@ pub struct AssociationStats {
     pub certificate_expires: Option<SystemTime>,
     /// What it has done since it was opened.
     pub stats: Stats,
+    /// How its paths stand, where it leads over several interfaces: that of the handshake first.
+    pub paths: Vec<PathInfo>,
 }
 
 /// How many associations this process has and has had, and how they ended.
@@ -119,4 +123,22 @@ pub(crate) fn register(association: &Arc<LinkUnicastArq>) {
     let mut associations = ASSOCIATIONS.lock();
     associations.retain(|association| association.strong_count() > 0);
     associations.push(Arc::downgrade(association));
+}
+
+/// How the only path of a connection stands.
+#[cfg(test)]
+pub(crate) fn test_path() -> PathInfo {
+    use arq_tokio::{Config, Endpoint};
+
+    #[expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    #[expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+    let path = runtime.block_on(async {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let server = Endpoint::server(any, Config::default()).unwrap();
+        let client = Endpoint::client(any).unwrap();
+        let connection = client.connect(server.local_addr(), Config::default()).await.unwrap();
+        connection.paths().remove(0)
+    });
+    path
 }

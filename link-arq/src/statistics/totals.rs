@@ -121,6 +121,7 @@ mod tests {
             peer: None,
             certificate_expires: None,
             stats,
+            paths: Vec::new(),
         }
     }
 

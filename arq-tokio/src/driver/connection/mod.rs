@@ -11,6 +11,8 @@ mod adapter;
 mod handle;
 mod lane;
 mod outbox;
+mod path_log;
+mod paths;
 
 use std::{
     io,
@@ -21,8 +23,8 @@ use std::{
 };
 
 use arq_proto::{
-    Config, ConnectionError, ConnectionHandle, Datagram, Event, LaneSet, SocketId,
-    UnreachableReport,
+    Config, ConnectionError, ConnectionHandle, Datagram, Event, LaneSet, PathEvent, PathNumber,
+    SocketId, UnreachableReport,
 };
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -30,15 +32,18 @@ use tokio::sync::mpsc;
 use super::{
     lanes::LaneWaiters,
     now, offload,
+    ports::Mask,
     shared::Shared,
     sync::{Mutex, MutexGuard},
     timer::Deadlines,
 };
 use outbox::{Batch, Role};
+use path_log::{Line, PathLog};
 
 pub use handle::{ConnectError, Connection, SendError};
 pub use lane::Lane;
 pub(super) use outbox::DRIVER_BATCHES;
+pub use paths::PathInfo;
 
 /// Who waits for a sign of life of the peer hears of one at most this often, however busy the
 /// connection is.
@@ -49,6 +54,8 @@ pub(super) struct Inner {
     handle: ConnectionHandle,
     /// Weak, so that the socket closes with its driver and not with the last forgotten handle.
     endpoint: Weak<Shared>,
+    /// The socket of the handshake, and where it is bound.
+    socket: SocketId,
     bound: SocketAddr,
     /// Packets leave from the address that the peer has asked: on a socket that is bound to all of them, for
     /// what it accepts. What this side has opened leaves as the routing table says, which knows when this host
@@ -75,8 +82,10 @@ struct State {
     readable: LaneSet,
     /// Lanes that somebody reads: not all of them before the application is set up.
     lanes_read: LaneSet,
-    /// What the socket had no room for, if the driver is to send next.
-    unsent: Option<Batch>,
+    /// What sockets had no room for: one batch of each.
+    unsent: Vec<Batch>,
+    /// Sockets for whose room this connection waits.
+    waits_for: Mask,
     /// The deadline in the endpoint's index: no later than the state machine's.
     armed: Option<Instant>,
     /// Why the latest datagram that was refused could not leave, while the connection was being opened.
@@ -87,6 +96,10 @@ struct State {
     interface_toward: Option<SocketAddr>,
     /// Where to hand an accepted connection once its handshake is done.
     offer: Option<mpsc::Sender<Connection>>,
+    /// There is another path than that of the handshake, or was.
+    has_paths: bool,
+    /// What was said of its paths.
+    path_log: PathLog,
     retired: bool,
 }
 
@@ -105,6 +118,10 @@ struct Aftermath {
     complaint: Option<(SocketAddr, ConnectionError)>,
     /// Where the peer is since a moment ago.
     toward: Option<SocketAddr>,
+    /// Paths that can be used since a moment ago.
+    opened: Vec<PathNumber>,
+    /// What the log is to say of paths.
+    lines: Vec<Line>,
     retire: bool,
     /// The alarm is too late for the new deadline.
     arm: bool,
@@ -117,6 +134,7 @@ impl Inner {
         #[cfg_attr(not(feature = "qlog"), expect(unused_mut, reason = "nobody observes it"))]
         mut core: arq_proto::Connection,
         config: &Config,
+        (socket, bound): (SocketId, SocketAddr),
         offer: Option<mpsc::Sender<Connection>>,
     ) -> Arc<Self> {
         #[cfg(feature = "qlog")]
@@ -124,7 +142,8 @@ impl Inner {
         Arc::new(Self {
             handle,
             endpoint: Arc::downgrade(endpoint),
-            bound: endpoint.local_addr(),
+            socket,
+            bound,
             // Those that are accepted, and only those, are offered.
             keeps_source: offer.is_some() && endpoint.local_addr().ip().is_unspecified(),
             linger: config.linger,
@@ -139,7 +158,10 @@ impl Inner {
                 waiters: LaneWaiters::default(),
                 readable: LaneSet::default(),
                 lanes_read: LaneSet::default(),
-                unsent: None,
+                unsent: Vec::new(),
+                waits_for: Mask::default(),
+                has_paths: false,
+                path_log: PathLog::default(),
                 armed: None,
                 send_error: None,
                 life_sign_at: None,
@@ -168,10 +190,15 @@ impl Inner {
         datagrams: impl Iterator<Item = Datagram<'a>>,
     ) {
         let spent = std::mem::take(&mut *self.spent.lock());
-        self.with_core(|state, now| {
+        let events = self.with_core(|state, now| {
             spent.into_iter().for_each(|message| state.core.recycle(message));
             state.core.handle_datagrams(now, datagrams);
+            std::iter::from_fn(|| state.core.poll_endpoint_event()).collect::<Vec<_>>()
         });
+        // Before anything is sent that an answer to a new id may follow; never under this connection's lock.
+        if let Some(endpoint) = self.endpoint.upgrade().filter(|_| !events.is_empty()) {
+            endpoint.handle_events(self.handle, events);
+        }
     }
 
     /// When the peer was last heard.
@@ -246,9 +273,19 @@ impl Inner {
                 }
                 Event::Readable(lane) => state.readable.insert(lane),
                 Event::BatchesLost => offload::note_damage(state.core.remote()),
+                Event::Path(path, event) => {
+                    state.has_paths = true;
+                    if event == PathEvent::Opened {
+                        aftermath.opened.push(path);
+                    }
+                    aftermath.lines.extend(state.path_log.note(now(), path, event));
+                }
                 // Those who wait were collected above.
                 _ => {}
             }
+        }
+        if state.path_log.is_waiting() {
+            aftermath.lines.extend(state.path_log.overdue(now()));
         }
         aftermath.toward = state.note_address().filter(|_| self.asks_interface);
         state.note_life_sign(&mut aftermath.wake);
@@ -270,13 +307,14 @@ impl Inner {
     }
 
     fn follow_up(self: &Arc<Self>, aftermath: Aftermath) {
-        let Aftermath { wake, offer, complaint, toward, retire, arm } = aftermath;
+        let Aftermath { wake, offer, complaint, toward, opened, lines, retire, arm } = aftermath;
         wake.into_iter().for_each(Waker::wake);
         if let Some(offer) = offer {
             // Nobody accepts any more, or too many wait: the handle is dropped and the connection closes.
             drop(offer.try_send(Connection(self.clone())));
         }
-        if complaint.is_none() && toward.is_none() && !retire && !arm {
+        let of_paths = !opened.is_empty() || !lines.is_empty();
+        if complaint.is_none() && toward.is_none() && !of_paths && !retire && !arm {
             return;
         }
         let Some(endpoint) = self.endpoint.upgrade() else { return };
@@ -285,6 +323,9 @@ impl Inner {
         }
         if let Some(remote) = toward {
             self.ask_interface(&endpoint, remote);
+        }
+        if of_paths {
+            self.follow_paths(&endpoint, &opened, &lines);
         }
         if let Some((remote, reason)) = complaint {
             endpoint.warn_of(remote, &reason);
@@ -296,11 +337,15 @@ impl Inner {
 
     /// How long datagrams to `remote` may be is the system's to know; the connection's lock is not held meanwhile.
     fn ask_interface(self: &Arc<Self>, endpoint: &Shared, remote: SocketAddr) {
-        let Some(bytes) = endpoint.socket().mtu_toward(remote) else { return };
+        let sockets = endpoint.sockets();
+        let Some(bytes) = sockets.get(self.socket).and_then(|socket| socket.mtu_toward(remote))
+        else {
+            return;
+        };
         self.with_core(|state, now| {
             // The peer may have moved since.
             if state.core.remote() == remote {
-                state.core.handle_interface_mtu(now, SocketId::default(), bytes);
+                state.core.handle_interface_mtu(now, self.socket, bytes);
             }
         });
     }

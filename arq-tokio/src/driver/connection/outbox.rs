@@ -3,6 +3,9 @@
 //! Who sends for a connection: packets leave in the order of their numbers, and system calls are made
 //! without the connection's lock.
 //!
+//! A socket that is full keeps its next batch for later, and no other socket from sending: a modem that stalls must not stop
+//! Wi-Fi. Only where all are full, as one socket alone is, nobody sends until the driver finds room.
+//!
 //! There is one sender at a time. A task that changes the connection tells the sender, if there is one
 //! ([`Role::take_on`]); the sender then asks the state machine once more before it lays down its role. A message to an
 //! idle connection takes the lock once: the task that hands it over becomes the sender, and fills the first batch under
@@ -10,16 +13,17 @@
 
 use std::{io, net::IpAddr, sync::Arc, time::Instant};
 
-use arq_proto::{Refusal, Transmit};
+use arq_proto::{Refusal, SocketId, Transmit};
 
 use super::{Aftermath, Inner, Phase, State};
 use crate::{
     driver::{
         buffers, now, offload,
+        ports::{Mask, Sockets},
         shared::Shared,
         sync::{AtomicU8, MutexGuard, Ordering},
     },
-    socket::{is_too_long, DatagramSocket, Segments},
+    socket::{is_too_long, Segments},
 };
 
 /// Batches that a task of the application sends before it leaves the rest to the driver.
@@ -39,7 +43,7 @@ const IDLE: u8 = 0;
 const SENDING: u8 = 1;
 /// A task, right now, and something was changed meanwhile.
 const AGAIN: u8 = 2;
-/// The driver, at its next turn or when the socket has room again for what it refused.
+/// The driver, at its next turn or when a socket has room again: all of them are full.
 const PARKED: u8 = 3;
 
 impl Role {
@@ -89,6 +93,16 @@ struct Next {
     settled: Option<Aftermath>,
 }
 
+/// What became of a batch.
+enum Outcome {
+    /// It has left, or is lost: here is its buffer.
+    Done(Vec<u8>),
+    /// Its socket is full, and so is every other: the driver sends next.
+    Parked,
+    /// Its socket is full, and there is another.
+    Full,
+}
+
 impl Inner {
     /// Sends what may be sent, at most `batches` of it, unless another task is at it.
     pub(in crate::driver) fn transmit(self: &Arc<Self>, batches: usize) {
@@ -106,50 +120,64 @@ impl Inner {
         now: Instant,
     ) {
         let Some(endpoint) = self.endpoint.upgrade() else { return };
-        if endpoint.turns.is_blocked() {
+        let sockets = endpoint.sockets();
+        let full = endpoint.turns.full();
+        if !full.is_empty() && full.covers(sockets.present()) {
             drop(state);
             // The room that there may be now is for those who wait already.
-            return self.wait_for_room(&endpoint, None, true);
+            return self.park(&endpoint, full, true);
         }
-        let socket = endpoint.socket();
-        let next = self.next_batch(&*socket, state, now, buffers::take());
-        self.send_batches(&endpoint, &*socket, next, batches);
+        let next = self.next_batch(&endpoint, &sockets, state, now, buffers::take());
+        self.send_batches(&endpoint, &sockets, next, batches);
     }
 
-    /// The driver's part: goes on where a task stopped.
-    pub(in crate::driver) fn resume(self: &Arc<Self>, endpoint: &Arc<Shared>) {
+    /// The driver's part: goes on where a task stopped, as `socket` has room again or for another turn.
+    pub(in crate::driver) fn resume(
+        self: &Arc<Self>,
+        endpoint: &Arc<Shared>,
+        socket: Option<SocketId>,
+    ) {
         let mut state = self.state.lock();
-        if !self.role.is_parked() {
+        if let Some(socket) = socket {
+            state.waits_for = state.waits_for.without(Mask::of(socket));
+        }
+        if self.role.is_parked() {
+            self.role.becomes(SENDING);
+        } else if socket.is_none() || !self.role.take_on() {
+            // Nobody's turn is over, or another task is at it and looks once more.
             return;
         }
-        self.role.becomes(SENDING);
-        let Some(batch) = state.unsent.take() else {
-            return self.send_up_to(DRIVER_BATCHES, state, now());
-        };
-        drop(state);
-        if endpoint.turns.is_blocked() {
-            return self.wait_for_room(endpoint, Some(batch), true);
+        let sockets = endpoint.sockets();
+        let full = endpoint.turns.full();
+        if !full.is_empty() && full.covers(sockets.present()) {
+            drop(state);
+            return self.park(endpoint, full, true);
         }
-        let next = Next { batch, settled: None };
-        self.send_batches(endpoint, &*endpoint.socket(), Some(next), DRIVER_BATCHES);
+        let next = self.next_batch(endpoint, &sockets, state, now(), buffers::take());
+        self.send_batches(endpoint, &sockets, next, DRIVER_BATCHES);
     }
 
     /// Sends `next` and the batches that follow it. `None`: the sender's role is laid down already.
     fn send_batches(
         self: &Arc<Self>,
         endpoint: &Arc<Shared>,
-        socket: &dyn DatagramSocket,
+        sockets: &Sockets,
         mut next: Option<Next>,
         batches: usize,
     ) {
         for sent in 1..=batches {
             let Some(Next { batch, settled }) = next else { return };
-            let buffer = self.send_batch(endpoint, socket, batch, sent == 1);
-            let is_over = buffer.is_some() && settled.is_some() && self.role.lay_down();
+            let outcome = self.send_batch(endpoint, sockets, batch, sent == 1);
+            let is_done = matches!(outcome, Outcome::Done(_));
+            let is_over = is_done && settled.is_some() && self.role.lay_down();
             if let Some(aftermath) = settled {
                 self.follow_up(aftermath);
             }
-            let Some(buffer) = buffer else { return };
+            let buffer = match outcome {
+                Outcome::Done(buffer) => buffer,
+                Outcome::Parked => return,
+                Outcome::Full => buffers::take(),
+            };
             if is_over || sent == batches {
                 buffers::give_back(buffer);
                 match is_over {
@@ -157,20 +185,19 @@ impl Inner {
                     false => break,
                 }
             }
-            next = self.next_batch(socket, self.state.lock(), now(), buffer);
+            next = self.next_batch(endpoint, sockets, self.state.lock(), now(), buffer);
         }
-        self.park(None);
+        self.with_core(|_, _| self.role.becomes(PARKED));
         endpoint.serve_later(self.clone());
     }
 
-    /// Gives the buffer back, unless the socket is full: then the batch waits, and nobody sends.
     fn send_batch(
         self: &Arc<Self>,
         endpoint: &Arc<Shared>,
-        socket: &dyn DatagramSocket,
+        sockets: &Sockets,
         batch: Batch,
         is_first: bool,
-    ) -> Option<Vec<u8>> {
+    ) -> Outcome {
         let Batch { bytes, transmit, source } = &batch;
         let segments = Segments {
             destination: transmit.destination,
@@ -179,43 +206,62 @@ impl Inner {
             segment_bytes: transmit.segment_size,
         };
         if transmit.from_other_port {
-            endpoint.send_from_other_port(&segments);
-            return Some(batch.bytes);
+            endpoint.send_from_other_port(transmit.socket, &segments);
+            return Outcome::Done(batch.bytes);
         }
-        match socket.try_send(&segments) {
+        // An interface that has gone has no socket.
+        let sent = match sockets.get(transmit.socket) {
+            Some(socket) => socket.try_send(&segments),
+            None => Err(io::ErrorKind::NetworkDown.into()),
+        };
+        match sent {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.wait_for_room(endpoint, Some(batch), is_first);
-                return None;
+                return self.keep_for_later(endpoint, sockets, batch, is_first);
             }
             // As good as lost on the way: the protocol repairs it.
             Err(error) => {
                 tracing::trace!(handle = ?self.handle, %error, "send failed");
-                self.with_core(|state, now| state.on_refused_send(now, transmit, error));
+                let had_source = source.is_some();
+                self.with_core(|state, now| {
+                    state.on_refused_send(now, transmit, had_source, error)
+                });
                 // It has changed something while it sends: it looks again.
                 self.role.take_on();
             }
         }
-        Some(batch.bytes)
+        Outcome::Done(batch.bytes)
     }
 
-    /// Fills `bytes` with the next batch, or lays down the sender's role.
+    /// Fills `bytes` with the next batch, or lays down the sender's role. What a socket had no room for before goes first.
     fn next_batch(
         self: &Arc<Self>,
-        socket: &dyn DatagramSocket,
+        endpoint: &Arc<Shared>,
+        sockets: &Sockets,
         mut state: MutexGuard<'_, State>,
         now: Instant,
         mut bytes: Vec<u8>,
     ) -> Option<Next> {
         bytes.clear();
         self.role.becomes(SENDING);
-        let fit = MAX_OFFLOAD_BYTES / usize::from(state.core.path_mtu());
-        let most = if offload::is_damaged() { 1 } else { socket.max_segments() };
+        let full = endpoint.turns.full();
+        if let Some(batch) = state.take_unsent(full) {
+            buffers::give_back(bytes);
+            return Some(Next { batch, settled: None });
+        }
+        let fit = MAX_OFFLOAD_BYTES / usize::from(state.longest_datagram());
+        let most = if offload::is_damaged() { 1 } else { sockets.max_segments() };
         let max_segments = most.min(fit.max(1));
-        let Some(transmit) = state.core.poll_transmit(now, &mut bytes, max_segments) else {
+        let shut = state.shut(full);
+        let transmit =
+            state.core.poll_transmit_unless(now, &mut bytes, max_segments, shut.to_set());
+        let Some(transmit) = transmit else {
+            // There may be something for those who are full.
+            let waits_for = state.begin_to_wait(shut);
             self.role.becomes(IDLE);
             self.settle_and_unlock(state);
             buffers::give_back(bytes);
+            waits_for.iter().for_each(|socket| endpoint.wait_for_room(self.clone(), socket, true));
             return None;
         };
         let source = transmit.source.filter(|_| self.keeps_source);
@@ -223,26 +269,88 @@ impl Inner {
         Some(Next { batch: Batch { bytes, transmit, source }, settled })
     }
 
-    fn wait_for_room(
+    /// The socket of a batch is full: nothing else leaves there before it.
+    fn keep_for_later(
         self: &Arc<Self>,
         endpoint: &Arc<Shared>,
-        unsent: Option<Batch>,
-        is_starved: bool,
-    ) {
-        self.park(unsent);
-        endpoint.wait_for_room(self.clone(), is_starved);
+        sockets: &Sockets,
+        batch: Batch,
+        is_first: bool,
+    ) -> Outcome {
+        let socket = batch.transmit.socket;
+        // Also where another task is about to have this connection wait: the next batch must not be the same one again.
+        endpoint.turns.mark_full(socket);
+        let full = endpoint.turns.full();
+        let (is_parked, waits_for) = self.with_core(|state, _| {
+            state.unsent.push(batch);
+            let is_parked = full.covers(sockets.present());
+            if is_parked {
+                self.role.becomes(PARKED);
+            }
+            // Where none is left, whichever has room first.
+            let waits_for = if is_parked { full } else { Mask::of(socket) };
+            (is_parked, state.begin_to_wait(waits_for))
+        });
+        waits_for.iter().for_each(|socket| endpoint.wait_for_room(self.clone(), socket, is_first));
+        if waits_for.is_empty() {
+            // It has not seen the mark.
+            endpoint.wake.notify_one();
+        }
+        if is_parked {
+            Outcome::Parked
+        } else {
+            Outcome::Full
+        }
     }
 
-    fn park(self: &Arc<Self>, unsent: Option<Batch>) {
-        self.with_core(|state, _| {
-            state.unsent = unsent;
+    /// Every socket is full: the driver sends next.
+    fn park(self: &Arc<Self>, endpoint: &Arc<Shared>, full: Mask, is_starved: bool) {
+        let waits_for = self.with_core(|state, _| {
             self.role.becomes(PARKED);
+            state.begin_to_wait(full)
         });
+        waits_for
+            .iter()
+            .for_each(|socket| endpoint.wait_for_room(self.clone(), socket, is_starved));
     }
 }
 
 impl State {
-    fn on_refused_send(&mut self, now: Instant, transmit: &Transmit, error: io::Error) {
+    /// Sockets through which nothing new may leave: those that are `full`, and those that have refused something before.
+    fn shut(&self, full: Mask) -> Mask {
+        self.unsent.iter().fold(full, |shut, batch| shut.with(Mask::of(batch.transmit.socket)))
+    }
+
+    /// What a socket has refused that is not `full` any more.
+    fn take_unsent(&mut self, full: Mask) -> Option<Batch> {
+        let may_leave = |batch: &Batch| !full.contains(batch.transmit.socket);
+        let place = self.unsent.iter().position(may_leave)?;
+        Some(self.unsent.swap_remove(place))
+    }
+
+    /// The longest datagram that any path may carry: which one the next batch takes is not known yet.
+    fn longest_datagram(&self) -> u16 {
+        let of_handshake = self.core.path_mtu();
+        if !self.has_paths {
+            return of_handshake;
+        }
+        self.core.paths().map(|path| path.path_mtu_bytes).fold(of_handshake, u16::max)
+    }
+
+    /// Notes that it waits for room in these sockets; returns those for which it did not already.
+    fn begin_to_wait(&mut self, sockets: Mask) -> Mask {
+        let new = sockets.without(self.waits_for);
+        self.waits_for = self.waits_for.with(new);
+        new
+    }
+
+    fn on_refused_send(
+        &mut self,
+        now: Instant,
+        transmit: &Transmit,
+        had_source: bool,
+        error: io::Error,
+    ) {
         let (socket, size) = (transmit.socket, transmit.segment_size);
         if is_too_long(&error) {
             self.core.handle_refused(now, socket, size);
@@ -251,13 +359,14 @@ impl State {
             // The address is gone: until the peer asks another, the routing table chooses among those that are left.
             self.core.handle_local_ip_gone(socket);
         }
-        // Who cannot open a connection hears of it; an open one repairs what is lost.
+        // Without that address the next one may pass.
+        let refusal = refusal(&error).filter(|_| !(had_source && is_refused_source(&error)));
+        // Who cannot open a connection hears of it; an open one repairs what is lost, on another path if there is one.
         if matches!(self.phase, Phase::Opening) {
-            let refusal = refusal(&error);
             self.send_error = Some(Arc::new(error));
-            if let Some(refusal) = refusal {
-                self.core.handle_send_refused(now, socket, refusal);
-            }
+        }
+        if let Some(refusal) = refusal {
+            self.core.handle_send_refused(now, socket, refusal);
         }
     }
 }
@@ -266,6 +375,8 @@ impl State {
 fn refusal(error: &io::Error) -> Option<Refusal> {
     /// What a firewall of this host makes of a datagram that it drops. EACCES is a route that is prohibited.
     const EPERM: i32 = 1;
+    /// The interface that the socket is bound to is gone.
+    const ENODEV: i32 = 19;
     match error.kind() {
         io::ErrorKind::NetworkUnreachable
         | io::ErrorKind::NetworkDown
@@ -276,6 +387,7 @@ fn refusal(error: &io::Error) -> Option<Refusal> {
             Some(Refusal::Dropped)
         }
         io::ErrorKind::PermissionDenied => Some(Refusal::NoWay),
+        _ if error.raw_os_error() == Some(ENODEV) => Some(Refusal::NoWay),
         _ => None,
     }
 }

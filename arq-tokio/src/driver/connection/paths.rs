@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+
+//! A connection's several paths: what it is told of interfaces, and what it tells of paths.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use arq_proto::{Interface, PathEvent, PathNumber, PathStats, SocketId};
+
+use super::{path_log::Line, Connection, Inner};
+use crate::{driver::shared::Shared, interfaces::Reach, socket::why_unanswered};
+
+/// How a path of a connection stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PathInfo {
+    /// The network interface that it leads through, of the side that has opened it through several.
+    pub interface: Option<String>,
+    /// What it has done.
+    pub stats: PathStats,
+}
+
+impl Connection {
+    /// How each path stands, that of the handshake first. There is one unless
+    /// [`Endpoint::over_interfaces`](crate::Endpoint::over_interfaces) has made several.
+    #[must_use]
+    pub fn paths(&self) -> Vec<PathInfo> {
+        let paths: Vec<_> = self.0.state.lock().core.paths().collect();
+        let endpoint = self.0.endpoint.upgrade();
+        let name = |socket| Some(endpoint.as_ref()?.paths()?.name(socket)?.to_owned());
+        paths.into_iter().map(|stats| PathInfo { interface: name(stats.socket), stats }).collect()
+    }
+
+    /// Bytes of copies that turned out needless, per byte that was needed, over the last twenty seconds or so.
+    #[must_use]
+    pub fn needless_share(&self) -> f64 {
+        self.0.state.lock().core.needless_share()
+    }
+}
+
+/// A path as the log names it.
+struct Named {
+    number: PathNumber,
+    socket: SocketId,
+    remote: SocketAddr,
+}
+
+impl Inner {
+    /// How this host's interfaces stand. Whether one is of use depends on where the peer is.
+    pub(in crate::driver) fn handle_interfaces(
+        self: &Arc<Self>,
+        interfaces: &[(Interface, Reach)],
+    ) {
+        self.with_core(|state, now| {
+            let remote = state.core.remote().ip();
+            for (interface, reach) in interfaces {
+                let is_up = reach.leads_to(remote);
+                state.core.handle_interface(now, Interface { is_up, ..*interface });
+            }
+        });
+    }
+
+    /// What follows from news of paths, without the connection's lock.
+    pub(super) fn follow_paths(
+        self: &Arc<Self>,
+        endpoint: &Shared,
+        opened: &[PathNumber],
+        lines: &[Line],
+    ) {
+        let named = |path: PathStats| Named {
+            number: path.number,
+            socket: path.socket,
+            remote: path.remote,
+        };
+        let paths: Vec<_> = self.state.lock().core.paths().map(named).collect();
+        for path in paths.iter().filter(|path| opened.contains(&path.number)) {
+            self.ask_interface_of(endpoint, path);
+        }
+        for line in lines {
+            if let Some(path) = paths.iter().find(|path| path.number == line.path) {
+                tell(endpoint, path, line);
+            }
+        }
+    }
+
+    /// What the interface of a path carries. A side with one socket has asked for that already.
+    fn ask_interface_of(self: &Arc<Self>, endpoint: &Shared, path: &Named) {
+        if !self.asks_interface || endpoint.paths().is_none() {
+            return;
+        }
+        let sockets = endpoint.sockets();
+        let Some(socket) = sockets.get(path.socket) else { return };
+        if let Some(bytes) = socket.mtu_toward(path.remote) {
+            self.with_core(|state, now| state.core.handle_interface_mtu(now, path.socket, bytes));
+        }
+    }
+}
+
+/// Writes a line about a path.
+fn tell(endpoint: &Shared, path: &Named, line: &Line) {
+    let Named { number, remote, socket } = path;
+    let name = endpoint.paths().and_then(|paths| paths.name(*socket));
+    let interface = name.unwrap_or("-");
+    let untold = line.untold;
+    match line.event {
+        PathEvent::Opened => {
+            tracing::info!(interface, %remote, path = %number, untold, "a path is open")
+        }
+        PathEvent::Silent => {
+            tracing::info!(interface, %remote, path = %number, untold, "a path is silent: others carry what it should");
+        }
+        PathEvent::Answers(after) => {
+            tracing::info!(interface, %remote, path = %number, ?after, untold, "a path answers again");
+        }
+        PathEvent::Unanswered => {
+            let hint = name.map_or_else(String::new, |name| why_unanswered(name, *remote));
+            tracing::warn!(interface, %remote, path = %number, untold, "a path does not open: its questions are unanswered{hint}");
+        }
+        // What there is no word for yet.
+        _ => {}
+    }
+}
