@@ -4,7 +4,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use arq_proto::session::Protection;
 use arq_tls::{client_config, server_config, Peer, Psks, ServerName, Tls};
@@ -107,7 +111,11 @@ async fn long_chains_open_a_connection() {
 async fn a_server_that_is_not_trusted_is_named_in_the_error() {
     let (fleet, other) = (Fleet::new(), Fleet::of("other CA"));
     let listener = listener(other.server());
+    let called_at = Instant::now();
     let error = connect(&listener, fleet.client(Some(&fleet.vehicle))).await.err().unwrap();
+    // Long before the handshake's time-out of 10 s.
+    let took = called_at.elapsed();
+    assert!(took > Duration::from_millis(900) && took < Duration::from_secs(4), "{took:?}");
     let words =
         ["the certificate of router.fleet comes from", "no authority that this side trusts"];
     assert!(words.iter().all(|word| error.contains(word)), "{error}");

@@ -10,6 +10,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod doubt;
 mod handshake;
 mod keys;
 mod policy;
