@@ -72,4 +72,4 @@ pub use timer::TimerKind;
 #[doc(hidden)]
 pub use units::{ConnectionId, PacketNumber};
 pub use units::{LaneId, LaneSet, Probability, Reliability};
-pub use wire::{DecodeError, BASE_MTU, MAX_MESSAGE_BYTES, VERSION};
+pub use wire::{is_handshake, DecodeError, BASE_MTU, MAX_MESSAGE_BYTES, VERSION};

@@ -17,5 +17,7 @@ pub use arq_proto::{
     self as proto, Config, ConfigBuilder, Connect, ConnectionError, EndpointConfig, EndpointStats,
     LaneId, Reliability, Stats, MAX_MESSAGE_BYTES,
 };
-pub use driver::{ConnectError, Connection, Endpoint, Lane, SendError, TIMER_GRANULARITY};
+pub use driver::{
+    ConnectError, Connection, Endpoint, Lane, SendError, Unopened, TIMER_GRANULARITY,
+};
 pub use socket::udp::SocketOptions;

@@ -87,9 +87,17 @@ impl Impostor {
         let config = EndpointConfig::new(Config::default());
         let config = config.with_protection(Protection::Sealed(toy));
         let (client, server) = (pair.world.address(pair.client), pair.world.address(pair.server));
-        let clock = pair.world.clock().clone();
+        let clock = *pair.world.clock();
         let endpoint = Endpoint::new(config, [9; 32], clock.now());
-        Self { clock, endpoint, connections: BTreeMap::new(), client, server, seen: vec![], answers }
+        Self {
+            clock,
+            endpoint,
+            connections: BTreeMap::new(),
+            client,
+            server,
+            seen: vec![],
+            answers,
+        }
     }
 
     fn inspect(&mut self, at: Duration, datagram: &Datagram, forged: &mut Vec<Forged>) {
@@ -139,7 +147,11 @@ fn opens_despite(seed: u64, wire: WireConfig, answers: usize, silent: Duration) 
     });
     let took = pair.run_to_connected(10 * SEC);
     let took = took.unwrap_or_else(|halt| {
-        panic!("seed {seed}, {answers}: {halt}, {:?}\n{}", pair.client_side().error(), pair.describe())
+        panic!(
+            "seed {seed}, {answers}: {halt}, {:?}\n{}",
+            pair.client_side().error(),
+            pair.describe()
+        )
     });
     assert!(fooled.get() > 0, "nobody was fooled");
     let spoiled = pair.client_side().connection().stats().handshakes_spoiled;
@@ -152,7 +164,8 @@ fn opens_despite(seed: u64, wire: WireConfig, answers: usize, silent: Duration) 
 fn who_answers_sooner_than_the_server_ends_no_attempt() {
     for seed in seeds(10) {
         for answers in [1, 3, 6] {
-            let took = opens_despite(seed, WireConfig::with_delay(10 * MS), answers, Duration::ZERO);
+            let took =
+                opens_despite(seed, WireConfig::with_delay(10 * MS), answers, Duration::ZERO);
             assert!(took < 2 * SEC, "seed {seed}, {answers}: {took:?}");
         }
     }
@@ -209,14 +222,16 @@ fn one_packet_that_is_seen_does_not_spoil_all_attempts() {
             };
             let mut pair = Pair::new(&Scenario { up, ..Scenario::new(seed) }.sealed(toy, 64));
             let mut bursts = 0;
-            pair.world.set_tap(move |_: Duration, datagram: &Datagram, forged: &mut Vec<Forged>| {
-                let is_hello = PacketKind::of(datagram.bytes[0]) == Ok(PacketKind::Hello);
-                if is_hello && bursts < 5 {
-                    bursts += 1;
-                    forged.extend(all_ids(datagram, make));
-                }
-                Verdict::Pass
-            });
+            pair.world.set_tap(
+                move |_: Duration, datagram: &Datagram, forged: &mut Vec<Forged>| {
+                    let is_hello = PacketKind::of(datagram.bytes[0]) == Ok(PacketKind::Hello);
+                    if is_hello && bursts < 5 {
+                        bursts += 1;
+                        forged.extend(all_ids(datagram, make));
+                    }
+                    Verdict::Pass
+                },
+            );
             let took = pair.run_to_connected(10 * SEC);
             let took = took.unwrap_or_else(|halt| panic!("{name}, seed {seed}: {halt}"));
             assert!(took < SEC, "{name}, seed {seed}: {took:?}");

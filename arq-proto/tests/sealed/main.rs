@@ -14,4 +14,5 @@ mod doubt;
 mod handshake;
 mod keys;
 mod policy;
+mod storm;
 mod twins;

@@ -12,6 +12,7 @@ use tokio::{
 
 use super::{
     connection::{ConnectError, Connection},
+    handshakes::Unopened,
     shared::Shared,
     Driver,
 };
@@ -138,6 +139,12 @@ impl Endpoint {
     #[must_use]
     pub fn stats(&self) -> EndpointStats {
         self.shared.stats()
+    }
+
+    /// Cryptographic handshakes of clients that came to nothing.
+    #[must_use]
+    pub fn unopened(&self) -> Unopened {
+        self.shared.unopened()
     }
 
     /// Ends the accepting. Waits for the socket to close, at most `patience`, unless a connection

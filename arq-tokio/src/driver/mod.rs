@@ -14,6 +14,7 @@ mod buffers;
 mod census;
 mod connection;
 mod endpoint;
+mod handshakes;
 mod lanes;
 #[cfg(all(test, shuttle))]
 mod model;
@@ -41,6 +42,7 @@ use tokio::sync::watch;
 
 pub use connection::{ConnectError, Connection, Lane, SendError};
 pub use endpoint::Endpoint;
+pub use handshakes::Unopened;
 pub use timer::TIMER_GRANULARITY;
 
 use crate::socket::{DatagramSocket, ReceiveBatch};
@@ -118,9 +120,10 @@ impl Driver {
                 // What the peers have said counts for more.
                 self.take_reports(&*current);
             }
+            self.take_steps();
             self.handle_timeouts();
             self.send();
-            if more_to_read || shared.turns.has_ready() {
+            if more_to_read || shared.turns.has_ready() || shared.handshakes.has_more() {
                 shared.wake.notify_one();
                 tokio::task::yield_now().await;
             }
@@ -149,6 +152,7 @@ impl Driver {
             old.handle_newcomer(*address);
             old.transmit(connection::DRIVER_BATCHES);
         }
+        self.0.handshakes.extend(sorted.handshakes.drain(..));
         for (connection, datagrams) in sorted.by_connection() {
             for part in datagrams.chunks_mut(DATAGRAMS_A_HOLD) {
                 connection.handle_datagrams(part.iter_mut().map(|(_, datagram)| {
@@ -158,6 +162,15 @@ impl Driver {
             if begin.is_some_and(|begin| connection.heard_at() >= begin) {
                 self.0.change_port();
             }
+            connection.transmit(connection::DRIVER_BATCHES);
+        }
+    }
+
+    /// The steps of handshakes of this turn, after the links that are open.
+    fn take_steps(&self) {
+        for mut step in self.0.handshakes.take_turn() {
+            let connection = step.connection.clone();
+            connection.handle_datagrams(std::iter::once(step.datagram()));
             connection.transmit(connection::DRIVER_BATCHES);
         }
     }

@@ -21,6 +21,7 @@ use tokio::{
 
 use super::{
     connection::{Connection, Inner},
+    handshakes::{Handshakes, Unopened},
     now,
     sorted::Sorted,
     sync::{Mutex, RwLock},
@@ -29,6 +30,9 @@ use super::{
     warning::Warning,
 };
 use crate::socket::{DatagramSocket, Segments};
+
+/// Answers to what one receive call has brought of strangers: a system call each.
+const REPLIES_A_CALL: usize = 64;
 
 /// What the driver and the connections share.
 pub(super) struct Shared {
@@ -39,6 +43,7 @@ pub(super) struct Shared {
     pub(super) deadlines: Deadlines,
     pub(super) wake: Notify,
     pub(super) turns: Turns,
+    pub(super) handshakes: Handshakes,
     registry: Mutex<Registry>,
 }
 
@@ -57,6 +62,7 @@ struct Registry {
     refusals: Refusals,
     violations: Warning,
     strangers: Warning,
+    unopened: Unopened,
     /// Where accepted connections go; `None` once nobody wants them, or the driver has stopped.
     offer: Option<mpsc::Sender<Connection>>,
     /// The configuration of accepted connections.
@@ -136,11 +142,13 @@ impl Shared {
                 refusals,
                 violations: Warning::default(),
                 strangers: Warning::default(),
+                unopened: Unopened::default(),
                 offer: Some(offer),
                 accept,
             }),
             deadlines: Deadlines::new(virtual_time)?,
             turns: Turns::default(),
+            handshakes: Handshakes::default(),
             wake: Notify::new(),
         })
     }
@@ -176,6 +184,22 @@ impl Shared {
         let mut stats = registry.core.stats();
         stats.datagrams_dropped += registry.unanswerable;
         stats
+    }
+
+    /// One that was to be accepted has ended before it opened.
+    pub(super) fn note_unopened(&self, reason: &ConnectionError) {
+        let unopened = &mut self.registry.lock().unopened;
+        match reason {
+            ConnectionError::HandshakeTimedOut { .. } => unopened.timed_out += 1,
+            ConnectionError::HandshakeFailed(_) | ConnectionError::PeerEndedHandshake { .. } => {
+                unopened.failed += 1;
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn unopened(&self) -> Unopened {
+        self.registry.lock().unopened
     }
 
     pub(super) fn local_addr(&self) -> SocketAddr {
@@ -315,6 +339,8 @@ impl Shared {
                     sorted.older.extend(older.map(|old| (old, datagram.from)));
                     sorted.push(Some(&inner), datagram);
                 }
+                // Whoever is not answered asks again.
+                Routed::Reply if replies.to.len() == REPLIES_A_CALL => {}
                 Routed::Reply => {
                     replies.push(&datagram, &reply);
                     crowded = registry.note_refusal(now).or(crowded);

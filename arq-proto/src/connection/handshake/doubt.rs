@@ -9,11 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{
-    clear::REFUSAL_DOUBTED_FOR,
-    sealed::ANSWERED_INTERVAL,
-    Handshake, Side,
-};
+use super::{clear::REFUSAL_DOUBTED_FOR, sealed::ANSWERED_INTERVAL, Handshake, Side};
 use crate::{
     connection::{Connection, State},
     error::ConnectionError,
@@ -37,13 +33,6 @@ pub(super) struct Told {
 }
 
 impl Connection {
-    fn asking(&mut self) -> Option<&mut super::sealed_client::Asking> {
-        match self.handshake.as_mut().map(|handshake| &mut handshake.side) {
-            Some(Side::Client(asking)) => Some(asking),
-            Some(Side::Server(_)) | None => None,
-        }
-    }
-
     /// The session has come to its end with one who has its keys, and may be anybody.
     pub(super) fn doubt(&mut self, cause: ConnectionError, told: Option<Told>) {
         let State::Hello(hello) = &mut self.state else { return };

@@ -12,8 +12,8 @@ use std::{
 };
 
 use super::{
-    doubt::{Doubt, Told},
     clear::{Hello, FIRST_HELLOS, MAX_INTERVAL},
+    doubt::{Doubt, Told},
     sealed::{Progress, NO_ATTEMPT},
     Handshake, Side,
 };
@@ -300,6 +300,13 @@ impl Connection {
         }
     }
 
+    pub(super) fn asking(&mut self) -> Option<&mut Asking> {
+        match self.handshake.as_mut().map(|handshake| &mut handshake.side) {
+            Some(Side::Client(asking)) => Some(asking),
+            Some(Side::Server(_)) | None => None,
+        }
+    }
+
     /// Tells the server, which would wait.
     pub(super) fn tell_failure(&mut self, server: ConnectionId, error: &SessionError) {
         let scid = self.local_cid;
@@ -325,7 +332,7 @@ impl Connection {
     /// more than a round trip. Others wait for the next HELLO: all their ids can be guessed, so whoever has seen one could
     /// spoil all at once, before the server has answered any.
     pub(super) fn spoil(&mut self, now: Instant, error: ConnectionError) {
-        let Some(Side::Client(asking)) = self.handshake.as_mut().map(|one| &mut one.side) else {
+        let Some(asking) = self.asking() else {
             return self.end(error);
         };
         if asking.attempts >= ATTEMPTS {
@@ -348,10 +355,7 @@ impl Connection {
 
     /// Begins the attempt that follows a spoiled one.
     pub(super) fn replace_if_spoiled(&mut self) {
-        let Some(Side::Client(asking)) = self.handshake.as_ref().map(|one| &one.side) else {
-            return;
-        };
-        if !asking.is_spoiled {
+        if !self.asking().is_some_and(|asking| asking.is_spoiled) {
             return;
         }
         if let Err(error) = self.begin_attempt() {

@@ -102,6 +102,8 @@ struct Aftermath {
     offer: Option<mpsc::Sender<Connection>>,
     /// Why it ended, if the operator should hear of it, and where the peer is.
     complaint: Option<(SocketAddr, ConnectionError)>,
+    /// Why one that was to be accepted has ended before it opened.
+    unopened: Option<ConnectionError>,
     /// Where the peer is since a moment ago.
     toward: Option<SocketAddr>,
     retire: bool,
@@ -240,8 +242,9 @@ impl Inner {
                     if state.is_complaint(&reason) {
                         aftermath.complaint = Some((state.core.remote(), reason.clone()));
                     }
+                    let was_offered = state.offer.take().is_some();
+                    aftermath.unopened = was_offered.then(|| reason.clone());
                     state.phase = Phase::Closed(reason);
-                    state.offer = None;
                 }
                 Event::Readable(lane) => state.readable.insert(lane),
                 Event::BatchesLost => offload::note_damage(state.core.remote()),
@@ -269,13 +272,13 @@ impl Inner {
     }
 
     fn follow_up(self: &Arc<Self>, aftermath: Aftermath) {
-        let Aftermath { wake, offer, complaint, toward, retire, arm } = aftermath;
+        let Aftermath { wake, offer, complaint, unopened, toward, retire, arm } = aftermath;
         wake.into_iter().for_each(Waker::wake);
         if let Some(offer) = offer {
             // Nobody accepts any more, or too many wait: the handle is dropped and the connection closes.
             drop(offer.try_send(Connection(self.clone())));
         }
-        if complaint.is_none() && toward.is_none() && !retire && !arm {
+        if complaint.is_none() && unopened.is_none() && toward.is_none() && !retire && !arm {
             return;
         }
         let Some(endpoint) = self.endpoint.upgrade() else { return };
@@ -284,6 +287,9 @@ impl Inner {
         }
         if let Some(remote) = toward {
             self.ask_interface(&endpoint, remote);
+        }
+        if let Some(reason) = unopened {
+            endpoint.note_unopened(&reason);
         }
         if let Some((remote, reason)) = complaint {
             endpoint.warn_of(remote, &reason);
