@@ -137,6 +137,14 @@ async fn a_client_that_is_not_trusted_hears_why() {
         };
         assert!(reason.contains("the peer ended the handshake"), "{reason}");
         assert!(reason.contains(words), "{reason}");
+        // The server remembers the client for a second, in which it repeats why.
+        let counted = async {
+            while listener.unopened().failed == 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), counted).await.unwrap();
+        assert_eq!(listener.unopened().failed, 1);
     }
 }
 
