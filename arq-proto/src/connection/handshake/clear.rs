@@ -226,7 +226,7 @@ impl Connection {
         let (asks, longest) = self.handshake.as_ref().map_or((1, MAX_INTERVAL), |one| one.asks());
         let State::Hello(hello) = &mut self.state else { return };
         hello.due = hello.due.max(asks);
-        let interval = waited.min(longest);
+        let interval = waited.clamp(FIRST_INTERVAL, longest);
         self.timers.set(TimerKind::Handshake, Some((now + interval).min(deadline)));
     }
 
