@@ -4,11 +4,23 @@
 
 Reads every ```arq-packet block: bytes in hex, `xx * n` for a byte n times, the rest of a line after
 two spaces is a comment. Checks the tag, decodes the packet to its last byte, prints what it means.
+
+Opens each ```arq-sealed block with the keys of the ```arq-secret block, and compares it with the ```arq-opened block
+behind it. That needs Python's `cryptography`; without it these are skipped.
 """
 
 import pathlib
 import re
 import sys
+
+try:
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+except ImportError:
+    ChaCha20Poly1305 = None
 
 HELLO_BYTES = 168
 PARAMETERS = {  # id: (name, least, largest); APP (5) is bytes
@@ -240,23 +252,114 @@ def block_bytes(block):
     return bytes(out)
 
 
-def example_blocks():
-    text = (pathlib.Path(__file__).parent / "protocol-examples.txt").read_text()
-    return re.findall(r"^```arq-packet\n(.*?)^```$", text, re.M | re.S)
+TEXT = (pathlib.Path(__file__).parent / "protocol-examples.txt").read_text()
+
+
+def example_blocks(kind="arq-packet"):
+    """Of each block what stands behind its kind, and its lines."""
+    return re.findall(rf"^```{kind}( [^\n]*)?\n(.*?)^```$", TEXT, re.M | re.S)
+
+
+def expand_label(secret, label, length):
+    """RFC 8446 section 7.1."""
+    label = b"tls13 " + label
+    info = length.to_bytes(2, "big") + bytes([len(label)]) + label + b"\0"
+    return HKDFExpand(hashes.SHA256(), length, info).derive(secret)
+
+
+def nonce(iv, path, number):
+    return bytes(a ^ b for a, b in zip(iv, path.to_bytes(4, "big") + number.to_bytes(8, "big")))
+
+
+def nearest(expected, low):
+    """ARQ-NUM-2: the number nearest to the expected one that has these 32 bits."""
+    candidates = (expected // (1 << 32) * (1 << 32) + low + (shift << 32) for shift in (-1, 0, 1))
+    return min((n for n in candidates if n >= 0), key=lambda n: abs(n - expected))
+
+
+def open_sealed(datagram, secret, path, phase, expected):
+    """Header without mask, and the plaintext."""
+    if len(datagram) < 13 + 1 + 16:
+        raise Malformed("a SEALED packet has 30 bytes at least")
+    sample = datagram[13:29]
+    # RFC 9001 section 5.4.4: a block counter and a nonce, and five bytes of key stream.
+    stream = Cipher(algorithms.ChaCha20(expand_label(secret, b"quic hp", 32), sample), None)
+    mask = stream.encryptor().update(bytes(5))
+    header = bytearray(datagram[:13])
+    header[0] ^= mask[0] & 1
+    header[9:] = bytes(a ^ b for a, b in zip(header[9:], mask[1:]))
+    if header[0] != 0xB0 | phase & 1:
+        raise Malformed(f"kind and key phase are {header[0]:02x}")
+    for _ in range(phase):
+        secret = expand_label(secret, b"quic ku", 32)
+    number = nearest(expected, int.from_bytes(header[9:], "big"))
+    iv = expand_label(secret, b"quic iv", 12)
+    aead = ChaCha20Poly1305(expand_label(secret, b"quic key", 32))
+    try:
+        return bytes(header) + aead.decrypt(nonce(iv, path, number), datagram[13:], bytes(header))
+    except InvalidTag:
+        raise Malformed(f"SEALED {number} does not open") from None
+
+
+def sealed_packet(opened):
+    reader = Reader(opened)
+    kind, dcid, number = reader.uint(8), reader.uint(64), reader.uint(32)
+    first = reader.varint()
+    text = f"SEALED phase {kind & 1} to {dcid:016x} number {number} span {first >> 1}"
+    text += " ACK_NOW" if first & 1 else ""
+    frames = []
+    while reader.data:
+        frames.append(frame(reader))
+    return f"{text}: {', '.join(frames)}"
+
+
+def check_nonces():
+    rows = re.findall(r"^\| `([0-9a-f]{24})` \| (\d+) \| (\d+) \| `([0-9a-f]{24})` \|$", TEXT, re.M)
+    for iv, path, number, expected in rows:
+        if nonce(bytes.fromhex(iv), int(path), int(number)).hex() != expected:
+            raise Malformed(f"the nonce of path {path} is not {expected}")
+    if not rows:
+        raise Malformed("there is no nonce")
+
+
+def check_sealed():
+    """How many sealed packets were opened."""
+    check_nonces()
+    sealed, opened = example_blocks("arq-sealed"), example_blocks("arq-opened")
+    if len(sealed) != len(opened) or not sealed:
+        raise Malformed(f"{len(sealed)} sealed packets, {len(opened)} opened ones")
+    if ChaCha20Poly1305 is None:
+        print(f"SKIPPED: {len(sealed)} sealed packets; `pip install cryptography` opens them")
+        return 0
+    ((_, secret),) = example_blocks("arq-secret")
+    for (terms, block), (_, plain) in zip(sealed, opened):
+        terms = dict(term.split("=") for term in terms.split())
+        path, phase, expected = (int(terms[name]) for name in ("path", "phase", "expected"))
+        datagram = block_bytes(block)
+        found = open_sealed(datagram, block_bytes(secret), path, phase, expected)
+        if found != block_bytes(plain):
+            raise Malformed(f"a SEALED packet says {found.hex(' ')}")
+        print(f"   {len(datagram):5} B  {sealed_packet(found)}")
+    return len(sealed)
 
 
 def main():
     if crc32c(b"123456789") != 0xE306_9283:
         sys.exit("the checksum of this script is wrong")
     blocks, failed = example_blocks(), 0
-    for number, block in enumerate(blocks, 1):
+    for number, (_, block) in enumerate(blocks, 1):
         try:
             datagram = block_bytes(block)
             print(f"{number:2} {len(datagram):5} B  {packet(datagram)[:160]}")
         except (Malformed, ValueError) as error:
             failed += 1
             print(f"{number:2} WRONG: {error}\n{block}")
-    print(f"{len(blocks)} packets, {failed} wrong")
+    try:
+        opened = check_sealed()
+    except (Malformed, ValueError) as error:
+        opened, failed = 0, failed + 1
+        print(f"SEALED, WRONG: {error}")
+    print(f"{len(blocks)} packets, {opened} sealed ones opened, {failed} wrong")
     sys.exit(failed > 0 or not blocks)
 
 

@@ -87,10 +87,10 @@ impl Answers {
 pub(crate) struct Places(BTreeMap<Prefix, usize>);
 
 impl Places {
-    /// Whether `ip` may have another of `free` places.
-    pub(crate) fn has_room(&self, ip: IpAddr, free: usize) -> bool {
+    /// Whether `ip` may have another of `free` places, and its source no more than `most`.
+    pub(crate) fn has_room(&self, ip: IpAddr, free: usize, most: usize) -> bool {
         let held = self.0.get(&Prefix::of(ip)).copied().unwrap_or(0);
-        free > 0 && held < FEW.max(free.saturating_mul(HELD_FOR_EACH_FREE))
+        free > 0 && held < most && held < FEW.max(free.saturating_mul(HELD_FOR_EACH_FREE))
     }
 
     pub(crate) fn take(&mut self, ip: IpAddr) {
@@ -194,11 +194,11 @@ mod tests {
         let mut places = Places::default();
         let (most, mut total) = (4_096, 0);
         for network in [1, 2, 3] {
-            while places.has_room(host(network, 1), most - total) {
+            while places.has_room(host(network, 1), most - total, most) {
                 places.take(host(network, 1));
                 total += 1;
             }
-            assert!(total < most && places.has_room(host(9, 1), most - total), "{network}");
+            assert!(total < most && places.has_room(host(9, 1), most - total, most), "{network}");
         }
         assert!(total > most / 2, "{total}");
         for network in [1, 2, 3] {
@@ -208,11 +208,12 @@ mod tests {
         }
         assert_eq!(places.0.len(), 0, "nothing is left of who is gone");
         let few = (0..FEW).all(|held| {
-            let has_room = places.has_room(host(1, 1), FEW - held);
+            let has_room = places.has_room(host(1, 1), FEW - held, FEW);
             places.take(host(1, 1));
             has_room
         });
-        assert!(few && !places.has_room(host(1, 1), 0), "few have no rule but room");
+        assert!(few && !places.has_room(host(1, 1), 0, most), "few have no rule but room");
+        assert!(!places.has_room(host(1, 1), 9, FEW) && places.has_room(host(2, 1), 9, FEW));
     }
 
     #[test]

@@ -108,4 +108,4 @@ pub use timer::TimerKind;
 #[doc(hidden)]
 pub use units::{ConnectionId, PacketNumber};
 pub use units::{LaneId, LaneSet, PathNumber, Probability, Reliability, SocketId};
-pub use wire::{DecodeError, BASE_MTU, MAX_MESSAGE_BYTES, VERSION};
+pub use wire::{is_handshake, DecodeError, BASE_MTU, MAX_MESSAGE_BYTES, VERSION};

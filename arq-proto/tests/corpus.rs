@@ -9,16 +9,17 @@ mod common;
 
 use std::{fs, path::Path};
 
-use arq_sim::harness::{hostile_peer, hostile_server, packet_decode, reassembly};
+use arq_sim::harness::{hostile_peer, hostile_server, packet_decode, reassembly, secured};
 use fastrand::Rng;
 
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 4] = [
+const TARGETS: [(&str, Target); 5] = [
     ("packet_decode", packet_decode),
     ("hostile_peer", hostile_peer),
     ("hostile_server", hostile_server),
     ("reassembly", reassembly),
+    ("secured", secured),
 ];
 
 // ARQ-ERR-3

@@ -3,7 +3,7 @@
 //! A host: one socket with an endpoint, its connections, and an application on each.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
@@ -19,6 +19,7 @@ use crate::{
     app::{App, AppPlan},
     guest::Guest,
     invariant::{self, TimerWatch},
+    wire::Datagram,
     Clock,
 };
 
@@ -62,6 +63,10 @@ pub struct HostConfig {
     /// Datagrams that arrive at the same time are read before anything is sent, as a driver with
     /// receive offload does: there are fewer acknowledgements then, and more depends on each.
     pub reads_together: bool,
+    /// What a step of a cryptographic handshake costs its processor; nothing else runs meanwhile.
+    pub step_cost: Duration,
+    /// Such steps that its driver takes before it looks at what else there is.
+    pub steps_a_turn: usize,
 }
 
 impl HostConfig {
@@ -77,6 +82,8 @@ impl HostConfig {
             segments: 10,
             batch_loss: 0.0,
             reads_together: false,
+            step_cost: Duration::ZERO,
+            steps_a_turn: 4,
         }
     }
 }
@@ -168,6 +175,8 @@ pub struct Host {
     pub(crate) rng: Rng,
     /// Nothing of it runs before then.
     pub(crate) frozen_until: Option<Instant>,
+    /// Datagrams that wait for their step.
+    pub(crate) steps: VecDeque<(ConnectionHandle, Datagram)>,
     next_tag: u16,
 }
 
@@ -187,6 +196,7 @@ impl Host {
             accepted: Vec::new(),
             rng,
             frozen_until: None,
+            steps: VecDeque::new(),
             next_tag: 1 + ((id.0 as u16) << 10),
         }
     }
@@ -202,6 +212,7 @@ impl Host {
         self.endpoint = Some(Endpoint::new(self.config.endpoint.clone(), seed, clock.now()));
         self.life += 1;
         self.conns.clear();
+        self.steps.clear();
         self.accepted.clear();
     }
 

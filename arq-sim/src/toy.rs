@@ -91,6 +91,8 @@ impl Ledger {
 pub struct Toy {
     ledger: Arc<Ledger>,
     secret: u64,
+    /// Who vouches for a server, and whom a client believes.
+    authority: u64,
     flights: Flights,
     knock: Option<u64>,
     confidentiality_limit: u64,
@@ -104,6 +106,7 @@ impl Toy {
         Self {
             ledger: Arc::default(),
             secret: 1,
+            authority: 1,
             flights,
             knock: None,
             confidentiality_limit: 1 << 23,
@@ -115,6 +118,12 @@ impl Toy {
     #[must_use]
     pub fn with_secret(&self, secret: u64) -> Self {
         Self { secret, ..self.clone() }
+    }
+
+    /// Of one who has another authority than the other's: a server that a client refuses once it has seen its proof.
+    #[must_use]
+    pub fn with_authority(&self, authority: u64) -> Self {
+        Self { authority, ..self.clone() }
     }
 
     /// Of one who knocks.
@@ -229,7 +238,10 @@ impl ToySession {
                 self.agree(self.nonce, server);
             }
             (SERVER_PROOF, true) if self.master.is_some() && !self.is_over => {
-                self.peer_params = body.get(8..).map(<[u8]>::to_vec);
+                if body.get(8..16) != Some(&self.toy.authority.to_be_bytes()[..]) {
+                    return Err(SessionError::new(Some(UNKNOWN_CA), "no authority of ours"));
+                }
+                self.peer_params = body.get(16..).map(<[u8]>::to_vec);
                 let proof = self.proof(b"client");
                 self.say(CLIENT_PROOF, &proof, self.toy.flights.client);
                 self.outbox.push_back(Item::Keys(self.application()));
@@ -253,7 +265,8 @@ impl ToySession {
         let nonce = self.nonce.to_be_bytes();
         self.say(SERVER_HELLO, &nonce, self.toy.flights.server_hello);
         self.agree(client, self.nonce);
-        let body = [&self.proof(b"server")[..], &self.params].concat();
+        let authority = self.toy.authority.to_be_bytes();
+        let body = [&self.proof(b"server")[..], &authority, &self.params].concat();
         self.say(SERVER_PROOF, &body, self.toy.flights.server);
         self.outbox.push_back(Item::Keys(self.application()));
     }

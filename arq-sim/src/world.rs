@@ -8,6 +8,7 @@
 mod events;
 mod guests;
 mod network;
+mod processor;
 
 use std::{
     collections::BTreeMap,
@@ -390,6 +391,7 @@ impl World {
                     self.wake_guest(host);
                 }
             }
+            Action::Steps { host } => self.take_steps(host),
             Action::Timer { conn, armed } => self.fire(conn, armed),
             Action::App { conn, armed } => {
                 if let Some(c) = self.live_conn(conn).filter(|c| c.app_armed == Some(armed)) {
@@ -412,6 +414,7 @@ impl World {
             Action::Timer { conn, .. } | Action::App { conn, .. } | Action::Wake { conn } => {
                 (conn.host, Duration::from_nanos(1))
             }
+            Action::Steps { host } => (*host, Duration::from_nanos(2)),
             Action::Release { .. } | Action::Guest { .. } => return None,
         };
         Some(self.hosts[host.0].frozen_until? + after)
@@ -461,7 +464,7 @@ impl World {
                 let (to, vanishes) = (datagram.from, false);
                 self.dispatch(id, vec![Outgoing { socket, to, bytes: reply, vanishes }]);
             }
-            Routed::Connection(handle) => self.hand_over(id, handle, datagram, socket),
+            Routed::Connection(handle) => self.hand_over_in_turn(id, handle, datagram, socket),
             Routed::Accepted { handle, connection, older } => {
                 let plan = host.config.on_accept.clone();
                 let config = host.config.endpoint.accept.clone().unwrap_or_default();
@@ -474,7 +477,7 @@ impl World {
                         connection.handle_newcomer(clock.now(), datagram.from);
                     });
                 }
-                self.hand_over(id, handle, datagram, socket);
+                self.hand_over_in_turn(id, handle, datagram, socket);
             }
         }
     }

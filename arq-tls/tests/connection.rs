@@ -4,7 +4,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use arq_proto::session::Protection;
 use arq_tls::{client_config, server_config, Peer, Psks, ServerName, Tls};
@@ -107,7 +111,11 @@ async fn long_chains_open_a_connection() {
 async fn a_server_that_is_not_trusted_is_named_in_the_error() {
     let (fleet, other) = (Fleet::new(), Fleet::of("other CA"));
     let listener = listener(other.server());
+    let called_at = Instant::now();
     let error = connect(&listener, fleet.client(Some(&fleet.vehicle))).await.err().unwrap();
+    // Long before the handshake's time-out of 10 s.
+    let took = called_at.elapsed();
+    assert!(took > Duration::from_millis(900) && took < Duration::from_secs(4), "{took:?}");
     let words =
         ["the certificate of router.fleet comes from", "no authority that this side trusts"];
     assert!(words.iter().all(|word| error.contains(word)), "{error}");
@@ -129,6 +137,14 @@ async fn a_client_that_is_not_trusted_hears_why() {
         };
         assert!(reason.contains("the peer ended the handshake"), "{reason}");
         assert!(reason.contains(words), "{reason}");
+        // The server remembers the client for a second, in which it repeats why.
+        let counted = async {
+            while listener.unopened().failed == 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), counted).await.unwrap();
+        assert_eq!(listener.unopened().failed, 1);
     }
 }
 

@@ -20,6 +20,6 @@ pub use arq_proto::{
 };
 pub use driver::{
     ConnectError, Connection, Endpoint, Lane, PathInfo, PathInterface, PathInterfaceError,
-    SendError, TIMER_GRANULARITY,
+    SendError, Unopened, TIMER_GRANULARITY,
 };
 pub use socket::udp::SocketOptions;

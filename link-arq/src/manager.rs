@@ -27,7 +27,8 @@ use zenoh_result::{bail, zerror, ZResult};
 
 use crate::{
     config::{is_secret, LinkConfig, Paths},
-    link, metrics, security, statistics,
+    link, metrics, security,
+    statistics::{self, Tally},
     terms::{self, Terms},
     ARQ_LOCATOR_PREFIX,
 };
@@ -38,6 +39,8 @@ const CONNECT_STAGGER: Duration = Duration::from_millis(250);
 const DRIVER_THREADS: usize = 2;
 /// How long a deleted listener without links in use may take to free its port.
 const DELETE_PATIENCE: Duration = Duration::from_secs(1);
+/// What a listener has counted is part of the statistics after this, at the latest.
+const TALLY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The link manager behind every `arq/` endpoint.
 #[derive(Debug)]
@@ -270,7 +273,10 @@ fn bind_first(
     let runtime = driver_runtime().map_err(|error| error.to_string())?;
     let mut errors = Vec::new();
     for address in addresses {
-        let accept = EndpointConfig::new(protocol.clone()).with_protection(protection.clone());
+        let accept = EndpointConfig::new(protocol.clone())
+            .with_protection(protection.clone())
+            .with_max_connections(config.max_links)
+            .with_max_connections_per_source(config.max_links_per_source.unwrap_or(usize::MAX));
         match arq_tokio::Endpoint::bind(*address, &config.socket, accept, &runtime) {
             Ok(socket) => return Ok(socket),
             Err(error) => errors.push(format!("{address}: {error}")),
@@ -286,10 +292,15 @@ async fn accept_links(
     accepted: NewLinkChannelSender,
     deleted: CancellationToken,
 ) -> ZResult<()> {
+    let (mut tally, mut tick) = (Tally::default(), tokio::time::interval(TALLY_INTERVAL));
     loop {
         let connection = tokio::select! {
             () = deleted.cancelled() => break,
             connection = socket.accept() => connection,
+            _ = tick.tick() => {
+                tally.update(&socket);
+                continue;
+            }
         };
         let Some(connection) = connection else {
             let local = socket.local_addr();
@@ -297,6 +308,7 @@ async fn accept_links(
             tracing::error!(%local, "the listener has failed: it accepts nobody any more");
             bail!("the socket of the listener on {local} failed");
         };
+        tally.accepted();
         match accepted_link(connection, &config) {
             Ok(link) => tokio::select! {
                 () = deleted.cancelled() => break,
@@ -305,6 +317,7 @@ async fn accept_links(
             Err(error) => tracing::warn!(%error, "cannot accept a link"),
         }
     }
+    tally.update(&socket);
     socket.shut_down(DELETE_PATIENCE).await;
     Ok(())
 }

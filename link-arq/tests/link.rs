@@ -73,6 +73,21 @@ fn sent(link: &LinkUnicast, priority: Priority) -> [u64; 2] {
     })
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_takes_no_more_links_than_it_may() {
+    for limit in ["max_links=1", "max_links_per_source=1"] {
+        let listen = format!("arq/127.0.0.1:0#{limit}");
+        let (server, client, _near, _far) = linked(&listen, "").await;
+        let locator = server.manager.get_locators().await[0].to_string();
+        // In the clear a client is open before the server has to make room for it.
+        let refused = client.manager.new_link(endpoint(&locator)).await.unwrap();
+        let mut buffer = [0; 100];
+        let ended = timeout(HANG, refused.read(&mut buffer, None)).await.unwrap();
+        assert!(ended.is_err(), "{limit}");
+        assert!(server.accepted.is_empty(), "{limit}");
+    }
+}
+
 /// zenoh writes one where it drops the rest of a message in parts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_batch_without_bytes_is_no_message_and_ends_no_link() {

@@ -86,14 +86,18 @@ fn every_figure_that_the_page_mentions_exists() {
 #[test]
 fn every_reason_is_explained_and_every_explained_reason_exists() {
     let served = zenoh_link_arq::metrics::openmetrics();
-    for name in ["arq_links_closed_total", "arq_handshakes_failed_total"] {
+    for (label, name) in [
+        ("reason", "arq_links_closed_total"),
+        ("reason", "arq_handshakes_failed_total"),
+        ("result", "arq_handshakes_total"),
+    ] {
         let reasons: BTreeSet<_> = served
             .lines()
-            .filter_map(|line| line.strip_prefix(name)?.strip_prefix("{reason=\""))
+            .filter_map(|line| line.strip_prefix(name)?.strip_prefix(&*format!("{{{label}=\"")))
             .filter_map(|rest| Some(rest.split_once('"')?.0.to_owned()))
             .collect();
         let text = text();
-        let (_, table) = text.split_once(&format!("| reason of `{name}` |")).expect("a table");
+        let (_, table) = text.split_once(&format!("| {label} of `{name}` |")).expect("a table");
         let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
         let explained: BTreeSet<_> =
             rows.map(|row| row.split('`').nth(1).expect("a name").to_owned()).collect();

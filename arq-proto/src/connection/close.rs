@@ -117,6 +117,13 @@ impl Connection {
         self.drain();
     }
 
+    /// Ends a handshake, after its last word has left.
+    pub(super) fn end_with_farewell(&mut self, now: Instant, error: ConnectionError) {
+        self.stop(error);
+        self.state = State::Closing(Closing::Told);
+        self.timers.set(TimerKind::Close, Some(now + MIN_CLOSE_INTERVAL));
+    }
+
     pub(super) fn drain(&mut self) {
         self.state = State::Drained;
         self.stop_timers();

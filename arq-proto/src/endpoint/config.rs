@@ -23,6 +23,8 @@ pub struct EndpointConfig {
     /// Connections at once; further ones are refused. A source, an IPv4 /24 or an IPv6 /48, holds at most 16, or three
     /// for each that is free.
     pub max_connections: usize,
+    /// Connections of a source at once, at most: no further limit by default.
+    pub max_connections_per_source: usize,
     /// What accepted connections are protected by. Who offers something else is refused.
     pub protection: Protection,
     /// Cryptographic handshakes at once of clients that have not shown that they receive at their address, 64 by default.
@@ -37,6 +39,7 @@ impl EndpointConfig {
         Self {
             accept: accept.into(),
             max_connections: DEFAULT_MAX_CONNECTIONS,
+            max_connections_per_source: usize::MAX,
             protection: Protection::Clear,
             max_unvalidated_handshakes: UNVALIDATED_HANDSHAKES,
         }
@@ -46,6 +49,12 @@ impl EndpointConfig {
     #[must_use]
     pub fn with_max_connections(self, max_connections: usize) -> Self {
         Self { max_connections, ..self }
+    }
+
+    /// Sets [`Self::max_connections_per_source`].
+    #[must_use]
+    pub fn with_max_connections_per_source(self, max_connections_per_source: usize) -> Self {
+        Self { max_connections_per_source, ..self }
     }
 
     /// Sets [`Self::max_unvalidated_handshakes`].

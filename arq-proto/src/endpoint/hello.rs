@@ -100,7 +100,7 @@ impl Endpoint {
             self.verify(now, from, NO_SERVER, &cookie).is_some()
         });
         let free = self.config.max_connections.saturating_sub(self.known.len());
-        if !self.places.has_room(from.ip(), free) {
+        if !self.places.has_room(from.ip(), free, self.config.max_connections_per_source) {
             return Ok(self.refuse(hello.scid, RefuseReason::Busy, reply));
         }
         let seat = match validated {

@@ -382,7 +382,7 @@ impl Endpoint {
             return Ok(self.reset(now, from, reset, reply));
         }
         let free = self.config.max_connections.saturating_sub(self.known.len());
-        if !self.places.has_room(from.ip(), free) {
+        if !self.places.has_room(from.ip(), free, self.config.max_connections_per_source) {
             return Ok(self.refuse(cookie.scid, RefuseReason::Busy, reply));
         }
         let params = Params::decode(cookie.params)?;

@@ -49,6 +49,14 @@ impl Version {
     }
 }
 
+/// Whether to handle this datagram may take a step of a cryptographic handshake, a signature or a key exchange, which other
+/// connections should not have to wait for.
+#[must_use]
+pub fn is_handshake(datagram: &[u8]) -> bool {
+    let kind = datagram.first().map(|first| packet::PacketKind::of(*first));
+    matches!(kind, Some(Ok(packet::PacketKind::Hello | packet::PacketKind::Handshake)))
+}
+
 /// The version in which packets have a checksum.
 pub const VERSION: u32 = Version::Clear.number();
 

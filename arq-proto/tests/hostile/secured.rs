@@ -133,9 +133,10 @@ const TABLE: [(&str, Forge); 13] = [
     }),
     ("REFUSE", |forger, _, _| {
         let Some(dcid) = forger.ids[1] else { return Vec::new() };
-        let reasons = [RefuseReason::Version, RefuseReason::Busy];
+        let reasons =
+            [RefuseReason::Version, RefuseReason::Busy, RefuseReason::Handshake { alert: 48 }];
         let versions = vec![Version::Clear.number()];
-        let reason = reasons[forger.rng.usize(..2)];
+        let reason = reasons[forger.rng.usize(..3)];
         let from_server = Forged {
             from: Pair::SERVER.parse().unwrap(),
             to: Pair::CLIENT.parse().unwrap(),

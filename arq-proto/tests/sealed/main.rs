@@ -10,8 +10,10 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod doubt;
 mod handshake;
 mod keys;
 mod paths;
 mod policy;
+mod storm;
 mod twins;

@@ -5,6 +5,7 @@
 
 mod frames;
 mod operations;
+mod secured;
 mod victim;
 
 use arq_proto::{
@@ -22,6 +23,7 @@ use arq_proto::{
 };
 pub use frames::FrameOp;
 pub use operations::{hostile_peer, hostile_server, Operation};
+pub use secured::secured;
 pub use victim::{SentClose, Victim};
 
 use crate::hostile::sealed;

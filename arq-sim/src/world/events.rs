@@ -19,6 +19,7 @@ pub(super) enum Action {
     Arrive(Datagram),
     Release { wire: WireId },
     Guest { host: HostId },
+    Steps { host: HostId },
     Timer { conn: ConnId, armed: Instant },
     App { conn: ConnId, armed: Duration },
     Wake { conn: ConnId },

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! The examples of RFC 9001 appendix A, through the traits of the core.
+//! The examples of RFC 9001 appendix A and of `docs/protocol.md`, through the traits of the core.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+use std::time::{Duration, Instant};
+
+use ::ring::hkdf;
+use arq_proto::{
+    wire::protection::{PacketProtection, Sealed},
+    ConnectionId, PacketNumber,
+};
 use rustls::{
     crypto::{
         cipher::{AeadKey, Iv},
@@ -112,6 +119,118 @@ fn a_packet_with_chacha20_is_that_of_appendix_a_5() {
     assert_eq!(keys.header.mask(&sample)[..], hex("0efefe7d03"));
     let mut sealed = packet[4..].to_vec();
     assert_eq!(keys.packet.open(0, 654_360_564, &header, &mut sealed).unwrap(), [0x01]);
+}
+
+/// HKDF-Expand-Label (RFC 8446 §7.1) of 32 bytes at most.
+fn expand_label<const N: usize>(secret: &[u8], label: &str) -> [u8; N] {
+    struct Bytes(usize);
+    impl hkdf::KeyType for Bytes {
+        fn len(&self) -> usize {
+            self.0
+        }
+    }
+    let label = format!("tls13 {label}");
+    let lengths = [[0, N as u8].as_slice(), &[label.len() as u8]].concat();
+    let info = [&lengths[..], label.as_bytes(), &[0]];
+    let prk = hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, secret);
+    let mut out = [0; N];
+    prk.expand(&info, Bytes(N)).unwrap().fill(&mut out).unwrap();
+    out
+}
+
+/// The traffic secret of appendix A.5 of RFC 9001, of the examples in `docs/protocol.md`.
+const SECRET: &str = "9ac312a7f877468ebe69422748ad00a15443f18203a07d6060f688f30f21632b";
+
+/// A packet key of ChaCha20-Poly1305.
+fn packet_key(secret: &[u8]) -> Box<dyn PacketKey> {
+    let algorithm = suite(CipherSuite::TLS13_CHACHA20_POLY1305_SHA256).quic.unwrap();
+    let iv = Iv::from(expand_label::<12>(secret, "quic iv"));
+    packet(algorithm.packet_key(AeadKey::from(expand_label::<32>(secret, "quic key")), iv))
+}
+
+fn direction(secret: &[u8]) -> DirectionKeys {
+    let algorithm = suite(CipherSuite::TLS13_CHACHA20_POLY1305_SHA256).quic.unwrap();
+    let header = AeadKey::from(expand_label::<32>(secret, "quic hp"));
+    let header = Box::new(NumberMask(algorithm.header_protection_key(header)));
+    DirectionKeys { packet: packet_key(secret), header }
+}
+
+#[derive(Debug)]
+struct NextSecret([u8; 32]);
+
+impl Updates for NextSecret {
+    fn next(&mut self) -> (Box<dyn PacketKey>, Box<dyn PacketKey>) {
+        self.0 = expand_label(&self.0, "quic ku");
+        (packet_key(&self.0), packet_key(&self.0))
+    }
+}
+
+const ID: ConnectionId = ConnectionId(0x1122_3344_5566_7788);
+
+/// A side that opens what it has sealed itself, and changes its keys as soon as it may.
+fn own_protection(now: Instant) -> PacketProtection {
+    let secret = hex(SECRET);
+    let keys = Keys { local: direction(&secret), remote: direction(&secret) };
+    let updates = Box::new(NextSecret(secret.try_into().unwrap()));
+    PacketProtection::sealed(Sealed::new(keys, updates, 1, now))
+}
+
+fn seal(protection: &mut PacketProtection, number: u64, frames: &[u8], is_urgent: bool) -> Vec<u8> {
+    let (number, mut out) = (PacketNumber(number), Vec::new());
+    protection.write_header(ID, number, 0, None, &mut out);
+    out.extend_from_slice(frames);
+    if is_urgent {
+        protection.set_ack_now(&mut out);
+    }
+    protection.seal(number, &mut out, 0).unwrap();
+    out
+}
+
+/// The bytes of each block that begins with `fence`.
+fn examples(fence: &str) -> Vec<Vec<u8>> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/protocol.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let fence = format!("\n```{fence}");
+    let blocks = text.split(&fence).skip(1);
+    let bytes = |block: &str| {
+        let lines = block.split("\n```").next().unwrap().lines().skip(1);
+        hex(&lines.map(|line| line.split("  ").next().unwrap()).collect::<String>())
+    };
+    blocks.map(bytes).collect()
+}
+
+// ARQ-SEC-2, ARQ-SEC-5, ARQ-KEY-1
+#[test]
+fn sealed_examples_of_the_specification_are_exact() {
+    let now = Instant::now();
+    let mut core = own_protection(now);
+    let opened = examples("arq-opened");
+    // Behind the header and the span.
+    let frames = |n: usize| &opened[n][14..];
+    let first = seal(&mut core, 0, frames(0), true);
+    let expand = |number| Some(PacketNumber(u64::from(number)));
+    let mut sent = first.clone();
+    let read = core.open(now, || Duration::ZERO, ID, &mut sent, expand).unwrap();
+    assert_eq!((read.frames, read.ack_now), (frames(0), true));
+    core.update_if_due(now, Some(PacketNumber(0)), || Duration::ZERO);
+    let second = seal(&mut core, (1 << 32) + 5, frames(1), false);
+
+    // There is no second path yet.
+    let key = direction(&hex(SECRET));
+    let (header, mut sealed) = (opened[2][..13].to_vec(), opened[2][13..].to_vec());
+    let tag = key.packet.seal(2, 54_321, &header, &mut sealed);
+    sealed.extend(tag);
+    let mut third = [header, sealed].concat();
+    let [flags, number @ ..] = key.header.mask(third[13..29].try_into().unwrap());
+    third[0] ^= flags & 1;
+    third[9..13].iter_mut().zip(number).for_each(|(byte, mask)| *byte ^= mask);
+
+    let text = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x} ")).collect::<String>();
+    let expected = examples("arq-sealed");
+    for (n, packet) in [first, second, third].iter().enumerate() {
+        assert_eq!(expected.get(n), Some(packet), "example {n} is {}", text(packet));
+    }
+    assert_eq!(expected.len(), 3);
 }
 
 #[test]

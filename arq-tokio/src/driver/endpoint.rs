@@ -13,6 +13,7 @@ use tokio::{
 use super::{
     connection::{ConnectError, Connection},
     contact,
+    handshakes::Unopened,
     paths::{News, PathInterface, Paths},
     ports::Sockets,
     shared::Shared,
@@ -220,6 +221,12 @@ impl Endpoint {
     #[must_use]
     pub fn stats(&self) -> EndpointStats {
         self.shared.stats()
+    }
+
+    /// Cryptographic handshakes of clients that came to nothing.
+    #[must_use]
+    pub fn unopened(&self) -> Unopened {
+        self.shared.unopened()
     }
 
     /// Ends the accepting. Waits for the socket to close, at most `patience`, unless a connection

@@ -16,6 +16,7 @@ mod census;
 mod connection;
 mod contact;
 mod endpoint;
+mod handshakes;
 mod lanes;
 #[cfg(all(test, shuttle))]
 mod model;
@@ -45,6 +46,7 @@ use tokio::sync::watch;
 
 pub use connection::{ConnectError, Connection, Lane, PathInfo, SendError};
 pub use endpoint::Endpoint;
+pub use handshakes::Unopened;
 pub use paths::{PathInterface, PathInterfaceError};
 pub use timer::TIMER_GRANULARITY;
 
@@ -151,9 +153,10 @@ impl Driver {
             for socket in reported.iter().filter_map(|id| sockets.get(id)) {
                 self.take_reports(socket);
             }
+            self.take_steps();
             self.handle_timeouts();
             self.send();
-            if more_to_read || shared.turns.has_ready() {
+            if more_to_read || shared.turns.has_ready() || shared.handshakes.has_more() {
                 shared.wake.notify_one();
                 tokio::task::yield_now().await;
             }
@@ -189,6 +192,7 @@ impl Driver {
             old.handle_newcomer(*address);
             old.transmit(connection::DRIVER_BATCHES);
         }
+        self.0.handshakes.extend(sorted.handshakes.drain(..));
         for (connection, datagrams) in sorted.by_connection() {
             for part in datagrams.chunks_mut(DATAGRAMS_A_HOLD) {
                 let datagrams = part.iter_mut().map(|(_, datagram)| {
@@ -200,6 +204,15 @@ impl Driver {
             if begin.is_some_and(|begin| connection.heard_at() >= begin) {
                 self.shared.change_port();
             }
+            connection.transmit(connection::DRIVER_BATCHES);
+        }
+    }
+
+    /// The steps of handshakes of this turn, after the links that are open.
+    fn take_steps(&self) {
+        for mut step in self.0.handshakes.take_turn() {
+            let connection = step.connection.clone();
+            connection.handle_datagrams(std::iter::once(step.datagram()));
             connection.transmit(connection::DRIVER_BATCHES);
         }
     }

@@ -21,6 +21,7 @@ use tokio::{
 
 use super::{
     connection::{Connection, Inner},
+    handshakes::{Handshakes, Unopened},
     now,
     paths::Paths,
     ports::{Mask, Sockets},
@@ -31,6 +32,9 @@ use super::{
     warning::Warning,
 };
 use crate::socket::{DatagramSocket, Segments};
+
+/// Answers to what one receive call has brought of strangers: a system call each.
+const REPLIES_A_CALL: usize = 64;
 
 /// What the driver and the connections share.
 pub(super) struct Shared {
@@ -43,6 +47,7 @@ pub(super) struct Shared {
     pub(super) deadlines: Deadlines,
     pub(super) wake: Notify,
     pub(super) turns: Turns,
+    pub(super) handshakes: Handshakes,
     registry: Mutex<Registry>,
 }
 
@@ -68,6 +73,7 @@ struct Registry {
     refusals: Refusals,
     violations: Warning,
     strangers: Warning,
+    unopened: Unopened,
     /// Where accepted connections go; `None` once nobody wants them, or the driver has stopped.
     offer: Option<mpsc::Sender<Connection>>,
     /// The configuration of accepted connections.
@@ -158,11 +164,13 @@ impl Shared {
                 refusals,
                 violations: Warning::default(),
                 strangers: Warning::default(),
+                unopened: Unopened::default(),
                 offer: Some(offer),
                 accept,
             }),
             deadlines: Deadlines::new(virtual_time)?,
             turns: Turns::default(),
+            handshakes: Handshakes::default(),
             wake: Notify::new(),
         })
     }
@@ -199,6 +207,22 @@ impl Shared {
         let mut stats = registry.core.stats();
         stats.datagrams_dropped += registry.unanswerable;
         stats
+    }
+
+    /// One that was to be accepted has ended before it opened.
+    pub(super) fn note_unopened(&self, reason: &ConnectionError) {
+        let unopened = &mut self.registry.lock().unopened;
+        match reason {
+            ConnectionError::HandshakeTimedOut { .. } => unopened.timed_out += 1,
+            ConnectionError::HandshakeFailed(_) | ConnectionError::PeerEndedHandshake { .. } => {
+                unopened.failed += 1;
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn unopened(&self) -> Unopened {
+        self.registry.lock().unopened
     }
 
     pub(super) fn local_addr(&self) -> SocketAddr {
@@ -367,6 +391,8 @@ impl Shared {
                     sorted.older.extend(older.map(|old| (old, datagram.from)));
                     sorted.push(Some(&inner), datagram);
                 }
+                // Whoever is not answered asks again.
+                Routed::Reply if replies.to.len() == REPLIES_A_CALL => {}
                 Routed::Reply => {
                     replies.push(&datagram, &reply);
                     crowded = registry.note_refusal(now).or(crowded);

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
-use arq_proto::{ConnectionHandle, Datagram};
+use arq_proto::{is_handshake, ConnectionHandle, Datagram};
 
 use super::connection::Inner;
 
@@ -13,6 +13,8 @@ use super::connection::Inner;
 pub(super) struct Sorted<'a> {
     /// Connections whose peer has perhaps restarted, and where the new one came from.
     pub(super) older: Vec<(Arc<Inner>, SocketAddr)>,
+    /// What may take a step of a handshake.
+    pub(super) handshakes: Vec<(Arc<Inner>, Datagram<'a>)>,
     connections: BTreeMap<ConnectionHandle, Arc<Inner>>,
     datagrams: Vec<(ConnectionHandle, Datagram<'a>)>,
 }
@@ -21,6 +23,9 @@ impl<'a> Sorted<'a> {
     pub(super) fn push(&mut self, connection: Option<&Arc<Inner>>, datagram: Datagram<'a>) {
         // Retired between the endpoint's table and ours: a late packet.
         let Some(connection) = connection else { return };
+        if is_handshake(datagram.bytes) {
+            return self.handshakes.push((connection.clone(), datagram));
+        }
         let handle = connection.handle();
         self.connections.entry(handle).or_insert_with(|| connection.clone());
         self.datagrams.push((handle, datagram));

@@ -60,6 +60,10 @@ impl LinkConfig {
                 self.socket.dscp = Some(dscp(text)?).filter(|tos| *tos != 0)
             }
             ("gso", Parsed::Word(word)) => self.socket.batches = *word == "auto",
+            ("max_links", Parsed::Number(Some(n))) => self.max_links = narrow(*n),
+            ("max_links_per_source", Parsed::Number(n)) => {
+                self.max_links_per_source = n.map(narrow)
+            }
             ("metrics", Parsed::Text(text)) => self.metrics = Some(metrics(text)?),
             ("stats_log_ms", Parsed::Number(n)) => self.stats_log = n.map(ms),
             // Read elsewhere: they name other layers, or need more than one key.

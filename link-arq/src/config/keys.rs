@@ -427,6 +427,18 @@ pub const KEYS: &[Key] = &[
         "how long closing may take to deliver what was sent",
     ),
     config(
+        "max_links",
+        number("links", 1, 65_536),
+        "4096",
+        "links and handshakes of a listener at once; further ones are refused",
+    ),
+    config(
+        "max_links_per_source",
+        number_or("links", 1, 65_536, "none"),
+        "none",
+        "those of one network, an IPv4 /24 or an IPv6 /48",
+    ),
+    config(
         "security",
         Value::Word(&["auto", "off", "tls", "psk"]),
         "auto",

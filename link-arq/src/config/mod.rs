@@ -76,6 +76,10 @@ pub struct LinkConfig {
     pub priorities: Wish,
     /// A link that repairs nothing past the deadline.
     pub best_effort: bool,
+    /// Links of a listener at once.
+    pub max_links: usize,
+    /// Those of one network.
+    pub max_links_per_source: Option<usize>,
     /// What protects its packets.
     pub security: SecurityConfig,
     /// Where the statistics of the process are served.
@@ -98,6 +102,8 @@ impl Default for LinkConfig {
             mixed_reliability: Wish::Auto,
             priorities: Wish::Auto,
             best_effort: false,
+            max_links: 4_096,
+            max_links_per_source: None,
             security: SecurityConfig::default(),
             metrics: None,
             stats_log: None,

@@ -199,7 +199,7 @@ fn unit<S>(figure: &Figure<S>) -> Option<Unit> {
 
 fn kind<S>(figure: &Figure<S>) -> MetricType {
     match figure.read {
-        Read::Counter(_) | Read::ByReason(_) => MetricType::Counter,
+        Read::Counter(_) | Read::By(..) => MetricType::Counter,
         Read::Gauge(_) => MetricType::Gauge,
     }
 }
@@ -208,9 +208,9 @@ fn value<S>(mut metric: MetricEncoder<'_>, read: &Read<S>, stats: &S) -> fmt::Re
     match read {
         Read::Counter(read) => counter(metric, read(stats)),
         Read::Gauge(read) => metric.encode_gauge(&read(stats)),
-        Read::ByReason(read) => read(stats).into_iter().try_for_each(|(reason, count)| {
-            counter(metric.encode_family(&[("reason", reason)])?, count)
-        }),
+        Read::By(label, read) => read(stats)
+            .into_iter()
+            .try_for_each(|(name, count)| counter(metric.encode_family(&[(*label, name)])?, count)),
     }
 }
 
@@ -358,8 +358,11 @@ mod tests {
         }
         for name in process {
             let alone = none.contains(&format!("\n{name} "));
-            let by_reason = none.contains(&format!("\n{name}{{reason=\"other\"}} "));
-            assert!(alone || by_reason, "{name}\n{none}");
+            let first = [("reason", "other"), ("result", "ok")];
+            let by_label = first
+                .iter()
+                .any(|(label, value)| none.contains(&format!("\n{name}{{{label}=\"{value}\"}} ")));
+            assert!(alone || by_label, "{name}\n{none}");
         }
         for figure in FIGURES.iter().filter(|figure| figure.is_counter()) {
             let name = figure.exported_name().replacen("arq_", "arq_process_", 1);

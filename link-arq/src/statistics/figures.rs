@@ -31,8 +31,8 @@ pub enum Read<S> {
     Counter(fn(&S) -> u64),
     /// Goes up and down.
     Gauge(fn(&S) -> f64),
-    /// Only grows, and is counted by its label `reason`.
-    ByReason(fn(&S) -> Counts),
+    /// Only grows, and is counted by the label of this name.
+    By(&'static str, fn(&S) -> Counts),
 }
 
 impl<S> Figure<S> {
@@ -81,14 +81,14 @@ macro_rules! counter {
     };
 }
 
-macro_rules! by_reason {
-    ($name:literal, $field:ident, $read:expr, $meaning:literal) => {
+macro_rules! by {
+    ($label:literal, $name:literal, $field:ident, $read:expr, $meaning:literal) => {
         Figure {
             name: $name,
             unit: None,
             field: stringify!($field),
             meaning: $meaning,
-            read: Read::ByReason($read),
+            read: Read::By($label, $read),
         }
     };
 }
@@ -437,17 +437,26 @@ pub const PROCESS_FIGURES: &[Figure<ProcessStats>] = &[
         |process| process.links_opened,
         "Links opened since the process began"
     ),
-    by_reason!(
+    by!(
+        "reason",
         "links_closed",
         links_closed,
         |process| process.links_closed.clone(),
         "Links that have ended, by reason"
     ),
-    by_reason!(
+    by!(
+        "reason",
         "handshakes_failed",
         handshakes_failed,
         |process| process.handshakes_failed.clone(),
         "Attempts to open a link that have failed, by reason"
+    ),
+    by!(
+        "result",
+        "handshakes",
+        handshakes,
+        |process| process.handshakes.clone(),
+        "Handshakes that listeners were asked for, by result"
     ),
 ];
 

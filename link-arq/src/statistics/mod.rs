@@ -8,6 +8,7 @@
 
 mod display;
 mod figures;
+mod handshakes;
 pub mod human;
 mod log;
 mod reasons;
@@ -29,6 +30,7 @@ use zenoh_protocol::core::Locator;
 pub(crate) use display::priority_name;
 pub(crate) use figures::PATH_STATES;
 pub use figures::{Figure, Read, FIGURES, LANE_FIGURES, PATH_FIGURES, PROCESS_FIGURES};
+pub(crate) use handshakes::Tally;
 use log::log_end;
 pub(crate) use log::log_every;
 pub use log::LOG_TARGET;
@@ -80,6 +82,8 @@ pub struct ProcessStats {
     pub links_closed: Counts,
     /// Attempts that have failed, by reason.
     pub handshakes_failed: Counts,
+    /// Handshakes that listeners were asked for, by result.
+    pub handshakes: Counts,
 }
 
 /// How the `arq/` associations of this process stand, in the order in which they were opened.
@@ -110,6 +114,7 @@ pub(crate) fn process_statistics(links: &[AssociationStats]) -> ProcessStats {
         links_opened: OPENED.load(Ordering::Relaxed),
         links_closed: reasons::CLOSED.read(),
         handshakes_failed: reasons::FAILED.read(),
+        handshakes: reasons::HANDSHAKES.read(),
     }
 }
 

@@ -26,6 +26,15 @@ impl<const N: usize> Counters<N> {
         self.counts[index].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// So many more for `name`, which is one of the names.
+    pub(crate) fn add(&self, name: &str, more: u64) {
+        let index = self.names.iter().position(|known| *known == name);
+        debug_assert!(index.is_some(), "{name}");
+        if let Some(count) = index.and_then(|index| self.counts.get(index)) {
+            count.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn read(&self) -> Counts {
         let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed));
         self.names.into_iter().zip(counts).collect()
@@ -61,6 +70,10 @@ pub(crate) static FAILED: Counters<12> = Counters::new([
     "terms",
     "other",
 ]);
+
+/// Handshakes that listeners were asked for.
+pub(crate) static HANDSHAKES: Counters<5> =
+    Counters::new(["ok", "cookie", "tls-failed", "timeout", "refused"]);
 
 /// What the session above a link had said when the link ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 
 mod files;
 
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use files::{meet, Files, DAY, HANG};
 use zenoh_link_arq::{statistics, LinkManagerUnicastArq};
@@ -66,6 +66,16 @@ async fn a_certificate_that_has_expired_is_named_with_both_dates() {
     let words =
         ["the certificate of router.fleet is not valid after 20", "this host's clock says 20"];
     assert_says(&text, &words);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_authority_is_named_long_before_the_time_is_up() {
+    let (files, other) = (Files::valid(), Files::valid());
+    let called_at = Instant::now();
+    let text = refusal(&files.listen(), &other.connect()).await;
+    assert_says(&text, &["the certificate of router.fleet", "authority"]);
+    // The time-out is 9 s.
+    assert!(called_at.elapsed() < Duration::from_secs(6), "{:?}", called_at.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 //! The same certificates over both links: the verdicts are the same, but where a difference is wanted.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rcgen::ExtendedKeyUsagePurpose;
 
@@ -101,6 +101,17 @@ async fn arq_and_quic_let_in_the_same() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Why is in the log: zenoh's sessions say no more than that they could not connect.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_refuses_a_router_does_not_wait_for_a_time_out() {
+    let (fleet, other) = (Fleet::new(), Fleet::new());
+    let (router, vehicle) = (Settings::router(&other), Settings::vehicle(&fleet));
+    let called_at = Instant::now();
+    meet("arq", &router, &vehicle, ["", ""]).await.unwrap_err();
+    // The handshake's is 9 s.
+    assert!(called_at.elapsed() < Duration::from_secs(6), "{:?}", called_at.elapsed());
 }
 
 /// zenoh's rules of access know both ends by these.

@@ -32,7 +32,7 @@ const FIRST_INTERVAL: Duration = Duration::from_millis(50);
 pub(super) const MAX_INTERVAL: Duration = Duration::from_secs(1);
 /// So long a server that has refused is asked on: whoever reads packets can say REFUSE, but cannot keep the server from
 /// saying CHALLENGE.
-const REFUSAL_DOUBTED_FOR: Duration = Duration::from_secs(1);
+pub(super) const REFUSAL_DOUBTED_FOR: Duration = Duration::from_secs(1);
 /// HELLOs that leave at once: a long one, and a short one for paths that do not carry that.
 pub(super) const FIRST_HELLOS: u8 = 2;
 
@@ -47,8 +47,10 @@ pub(in crate::connection) struct Hello {
     pub(in crate::connection) sent: Vec<Instant>,
     pub(super) due: u8,
     pub(in crate::connection) weak_evidence: WeakEvidence,
-    /// Somebody has said REFUSE.
-    refused: Option<ConnectionError>,
+    /// What it ends with if nothing better comes: somebody has said REFUSE, or an attempt came to nothing.
+    pub(super) refused: Option<ConnectionError>,
+    /// From then on it is taken to be the server's word.
+    pub(super) believed_at: Option<Instant>,
 }
 
 impl Hello {
@@ -62,11 +64,8 @@ impl Hello {
 
     /// When it is given up.
     fn deadline(&self, within: Duration) -> Instant {
-        let within = match &self.refused {
-            Some(_) => within.min(REFUSAL_DOUBTED_FOR),
-            None => within,
-        };
-        self.started + within
+        let end = self.started + within;
+        self.believed_at.map_or(end, |at| at.min(end))
     }
 }
 
@@ -107,6 +106,7 @@ impl Connection {
             due: FIRST_HELLOS,
             weak_evidence: WeakEvidence::default(),
             refused: None,
+            believed_at: None,
         };
         let mut connection = Self::new(now, origin, State::Hello(hello));
         connection.timers.set(TimerKind::Handshake, Some(now + FIRST_INTERVAL));
@@ -186,7 +186,10 @@ impl Connection {
         match (&mut self.state, refuse.reason) {
             // What its session does not take, it may take of another one.
             (State::Hello(_), RefuseReason::Handshake { .. }) if is_told => self.spoil(now, error),
-            (State::Hello(hello), _) if is_told => hello.refused = Some(error),
+            (State::Hello(hello), _) if is_told => {
+                hello.refused = Some(error);
+                hello.believed_at = Some(hello.started + REFUSAL_DOUBTED_FOR);
+            }
             (State::Open { .. } | State::Flushing { .. }, reason) if is_told && is_unconfirmed => {
                 self.suspect(now, Evidence::Refused(reason), self.newest_sent());
             }
@@ -217,18 +220,15 @@ impl Connection {
             let (most, least) = (hello.longest_bytes, sealed.unwrap_or(LEAST_HELLO_BYTES));
             let timed_out = ConnectionError::HandshakeTimedOut { within, most, least };
             let error = hello.refused.take().unwrap_or(timed_out);
-            self.end(error);
-            return;
+            return self.give_up(now, error);
         }
         let waited = now.saturating_duration_since(hello.started);
         self.shorten_if_unanswered(waited);
+        self.replace_if_spoiled();
+        let (asks, longest) = self.handshake.as_ref().map_or((1, MAX_INTERVAL), |one| one.asks());
         let State::Hello(hello) = &mut self.state else { return };
-        let (asks, longest) = match &self.handshake {
-            Some(handshake) => handshake.asks_for_more(),
-            None => (1, MAX_INTERVAL),
-        };
         hello.due = hello.due.max(asks);
-        let interval = waited.min(longest);
+        let interval = waited.clamp(FIRST_INTERVAL, longest);
         self.timers.set(TimerKind::Handshake, Some((now + interval).min(deadline)));
     }
 

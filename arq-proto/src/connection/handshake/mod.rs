@@ -6,6 +6,7 @@
 //! sealed packets both sides keep a [`Handshake`] until its session has come to keys and the peer has used them.
 
 mod clear;
+mod doubt;
 mod flights;
 mod sealed;
 mod sealed_client;

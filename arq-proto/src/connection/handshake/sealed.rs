@@ -26,7 +26,7 @@ const MAX_CHANGES: usize = 16;
 /// HELLOs at once that ask for the rest of a flight, at most, and the longest time between them: who has begun to answer
 /// is there.
 const MAX_ASKS: u8 = 8;
-const ANSWERED_INTERVAL: Duration = Duration::from_millis(200);
+pub(super) const ANSWERED_INTERVAL: Duration = Duration::from_millis(200);
 /// Bytes of a HELLO beside its flight, at most: of the packet, and of a cookie.
 const HELLO_OVERHEAD: usize = Hello::MAX_OVERHEAD + 1 + 1 + 64;
 /// No HELLO is answered.
@@ -113,7 +113,7 @@ impl<S> Handshake<S> {
         (self.clear, self.sealed) = (None, None);
         self.incoming = FlightIn::default();
         self.has_opened = false;
-        self.write_flights()
+        self.write_flights().map(|_| ())
     }
 
     pub(in crate::connection) fn security(&self) -> &dyn Security {
@@ -152,15 +152,16 @@ impl<S> Handshake<S> {
         }
     }
 
-    /// What the session has to say, and the keys it has come to.
-    fn write_flights(&mut self) -> Result<(), SessionError> {
-        let Some(session) = &mut self.session else { return Ok(()) };
-        let (mut clear, mut sealed) = (Vec::new(), Vec::new());
+    /// What the session has to say, and the keys it has come to, if there is anything of either.
+    fn write_flights(&mut self) -> Result<bool, SessionError> {
+        let Some(session) = &mut self.session else { return Ok(false) };
+        let (mut clear, mut sealed, mut has_keys) = (Vec::new(), Vec::new(), false);
         for _ in 0..MAX_CHANGES {
             let flight = if self.keys.is_none() { &mut clear } else { &mut sealed };
             let before = flight.len();
             let change = session.write(flight);
             let is_silent = change.is_none() && flight.len() == before;
+            has_keys |= change.is_some();
             match change {
                 Some(KeyChange::Handshake(keys)) => self.keys = Some(keys),
                 Some(KeyChange::Application { keys, updates }) => {
@@ -172,6 +173,7 @@ impl<S> Handshake<S> {
                 break;
             }
         }
+        let has_more = has_keys || !clear.is_empty() || !sealed.is_empty();
         if !clear.is_empty() {
             let most = self.room_for_clear();
             self.clear = Some(self.flight(clear, most)?);
@@ -180,7 +182,7 @@ impl<S> Handshake<S> {
             let most = self.room_for_sealed();
             self.sealed = Some(self.flight(sealed, most)?);
         }
-        Ok(())
+        Ok(has_more)
     }
 
     fn flight(&mut self, bytes: Vec<u8>, most: usize) -> Result<FlightOut, SessionError> {
@@ -218,7 +220,12 @@ impl<S> Handshake<S> {
             return Ok(());
         };
         session.read(&flight)?;
-        self.write_flights()
+        let is_over = !session.is_handshaking();
+        // A flight is all that the peer says before it waits: a session that waits for the rest of half a one would for ever.
+        match self.write_flights()? || is_over {
+            true => Ok(()),
+            false => Err(SessionError::new(Some(DECODE_ERROR), "a flight is incomplete")),
+        }
     }
 
     /// Whether flights of the peer's are expected to be readable: before there are keys.
@@ -310,5 +317,7 @@ impl<S> Handshake<S> {
     }
 }
 
+/// A flight that says nothing whole (RFC 8446 §6.2).
+const DECODE_ERROR: u8 = 50;
 /// What is told where there is no better alert (RFC 8446 §6).
 pub(super) const INTERNAL_ERROR: u8 = 80;

@@ -13,6 +13,7 @@ use std::{
 
 use super::{
     clear::{Hello, FIRST_HELLOS, MAX_INTERVAL},
+    doubt::{Doubt, Told},
     sealed::{Progress, NO_ATTEMPT},
     Handshake, Side,
 };
@@ -56,6 +57,12 @@ pub(in crate::connection) struct Asking {
     /// Who has answered: the sender of the flight at hand, or of all that were read.
     server: Option<ConnectionId>,
     opened_at: Option<Instant>,
+    /// When the present attempt began.
+    pub(super) began: Instant,
+    /// Nothing comes of it: another one begins with the next HELLO.
+    is_spoiled: bool,
+    /// Its session does not take who answered, or is not taken.
+    pub(super) doubt: Option<Doubt>,
 }
 
 impl Connection {
@@ -78,6 +85,9 @@ impl Connection {
             without_cookie: 0,
             server: None,
             opened_at: None,
+            began: now,
+            is_spoiled: false,
+            doubt: None,
         };
         let bytes = connection.config.mtu.map_or(BASE_MTU, |mtu| mtu.min(BASE_MTU));
         let handshake = Handshake::new(security, Side::Client(asking), true, bytes);
@@ -90,12 +100,14 @@ impl Connection {
 
     /// A new session under an id of its own.
     fn begin_attempt(&mut self) -> Result<(), SessionError> {
+        let now = self.now;
         let params = Self::params(&self.config);
         let Some(handshake) = &mut self.handshake else { return Ok(()) };
         let Side::Client(asking) = &mut handshake.side else { return Ok(()) };
         self.path.local_cid = ConnectionId(asking.first_id.0 ^ asking.attempts);
         asking.attempts += 1;
         (asking.unopened, asking.challenges, asking.server) = (0, 0, None);
+        (asking.began, asking.is_spoiled, asking.doubt) = (now, false, None);
         asking.cookie.clear();
         let terms = Terms {
             params,
@@ -200,16 +212,15 @@ impl Connection {
             Progress::Nothing => {}
             Progress::Unopened => {
                 self.counters.packets_forged += 1;
-                self.note_unopened(now);
+                if !self.has_other_voice(now) {
+                    self.note_unopened(now);
+                }
             }
-            Progress::Failed(error) => {
-                self.tell_failure(scid, &error);
-                self.spoil(now, ConnectionError::HandshakeFailed(error));
-            }
+            Progress::Failed(error) => self.on_session_failed(now, scid, error),
             Progress::Closed { alert, reason } => {
                 let error = ConnectionError::PeerEndedHandshake { alert, reason };
                 match self.state {
-                    State::Hello(_) => self.spoil(now, error),
+                    State::Hello(_) => self.doubt(error, None),
                     // The server has proved who it is.
                     _ => self.end(error),
                 }
@@ -290,28 +301,67 @@ impl Connection {
         }
     }
 
+    pub(super) fn asking(&mut self) -> Option<&mut Asking> {
+        match self.handshake.as_mut().map(|handshake| &mut handshake.side) {
+            Some(Side::Client(asking)) => Some(asking),
+            Some(Side::Server(_)) | None => None,
+        }
+    }
+
     /// Tells the server, which would wait.
-    fn tell_failure(&mut self, server: ConnectionId, error: &SessionError) {
+    pub(super) fn tell_failure(&mut self, server: ConnectionId, error: &SessionError) {
         let scid = self.path.local_cid;
         if let Some(handshake) = &mut self.handshake {
             handshake.say_farewell(server, scid, error);
         }
     }
 
-    /// Nothing will come of this attempt: another one, as long as there are ids.
+    /// The session is over. What it says of who has shown to have its keys may be the end; anything else anybody may have
+    /// sent.
+    fn on_session_failed(&mut self, now: Instant, server: ConnectionId, error: SessionError) {
+        let cause = ConnectionError::HandshakeFailed(error.clone());
+        let Some(handshake) = &mut self.handshake else { return };
+        handshake.session = None;
+        if handshake.has_opened {
+            return self.doubt(cause, Some(Told { server, error }));
+        }
+        self.tell_failure(server, &error);
+        self.spoil(now, cause);
+    }
+
+    /// Nothing will come of this attempt: another one, as long as there are ids. The first one that is spoiled costs no
+    /// more than a round trip. Others wait for the next HELLO: all their ids can be guessed, so whoever has seen one could
+    /// spoil all at once, before the server has answered any.
     pub(super) fn spoil(&mut self, now: Instant, error: ConnectionError) {
-        let Some(Side::Client(asking)) = self.handshake.as_ref().map(|one| &one.side) else {
+        let Some(asking) = self.asking() else {
             return self.end(error);
         };
         if asking.attempts >= ATTEMPTS {
             return self.end(error);
         }
+        if std::mem::replace(&mut asking.is_spoiled, true) {
+            return;
+        }
+        let is_first = asking.attempts == 1;
         tracing::debug!(%error, remote = %self.path.remote, "another attempt");
         self.counters.handshakes_spoiled += 1;
-        if let Err(error) = self.begin_attempt() {
-            return self.end(ConnectionError::HandshakeFailed(error));
+        if let State::Hello(hello) = &mut self.state {
+            (hello.refused, hello.believed_at) = (Some(error), None);
+        }
+        if is_first {
+            self.replace_if_spoiled();
         }
         self.rearm(now);
+    }
+
+    /// Begins the attempt that follows a spoiled one.
+    pub(super) fn replace_if_spoiled(&mut self) {
+        if !self.asking().is_some_and(|asking| asking.is_spoiled) {
+            return;
+        }
+        if let Err(error) = self.begin_attempt() {
+            self.end(ConnectionError::HandshakeFailed(error));
+        }
     }
 }
 

@@ -116,6 +116,8 @@ struct Aftermath {
     offer: Option<mpsc::Sender<Connection>>,
     /// Why it ended, if the operator should hear of it, and where the peer is.
     complaint: Option<(SocketAddr, ConnectionError)>,
+    /// Why one that was to be accepted has ended before it opened.
+    unopened: Option<ConnectionError>,
     /// Where the peer is since a moment ago.
     toward: Option<SocketAddr>,
     /// Paths that can be used since a moment ago.
@@ -268,8 +270,9 @@ impl Inner {
                     if state.is_complaint(&reason) {
                         aftermath.complaint = Some((state.core.remote(), reason.clone()));
                     }
+                    let was_offered = state.offer.take().is_some();
+                    aftermath.unopened = was_offered.then(|| reason.clone());
                     state.phase = Phase::Closed(reason);
-                    state.offer = None;
                 }
                 Event::Readable(lane) => state.readable.insert(lane),
                 Event::BatchesLost => offload::note_damage(state.core.remote()),
@@ -307,14 +310,16 @@ impl Inner {
     }
 
     fn follow_up(self: &Arc<Self>, aftermath: Aftermath) {
-        let Aftermath { wake, offer, complaint, toward, opened, lines, retire, arm } = aftermath;
+        let Aftermath { wake, offer, complaint, unopened, toward, opened, lines, retire, arm } =
+            aftermath;
         wake.into_iter().for_each(Waker::wake);
         if let Some(offer) = offer {
             // Nobody accepts any more, or too many wait: the handle is dropped and the connection closes.
             drop(offer.try_send(Connection(self.clone())));
         }
         let of_paths = !opened.is_empty() || !lines.is_empty();
-        if complaint.is_none() && toward.is_none() && !of_paths && !retire && !arm {
+        let is_told = complaint.is_some() || unopened.is_some() || toward.is_some();
+        if !is_told && !of_paths && !retire && !arm {
             return;
         }
         let Some(endpoint) = self.endpoint.upgrade() else { return };
@@ -326,6 +331,9 @@ impl Inner {
         }
         if of_paths {
             self.follow_paths(&endpoint, &opened, &lines);
+        }
+        if let Some(reason) = unopened {
+            endpoint.note_unopened(&reason);
         }
         if let Some((remote, reason)) = complaint {
             endpoint.warn_of(remote, &reason);

@@ -30,13 +30,15 @@ pub struct Contender {
     opponent: Opponent,
     /// What only the side that connects adds.
     connect_suffix: &'static str,
+    /// It is sealed, whether it has to be or not.
+    is_secured: bool,
 }
 
 /// The port of every listener; each has a network of its own.
 const PORT: u16 = 7447;
 
-/// `arq/` and the other.
-pub fn choose(against: Against) -> zenoh::Result<[Contender; 2]> {
+/// `arq/`, sealed if `is_secured`, and the other.
+pub fn choose(against: Against, is_secured: bool) -> zenoh::Result<[Contender; 2]> {
     let (name, link) = match against {
         Against::Tcp => ("tcp", "tcp-cubic"),
         Against::TcpBbr => ("tcp (bbr)", "tcp-bbr"),
@@ -49,8 +51,10 @@ pub fn choose(against: Against) -> zenoh::Result<[Contender; 2]> {
         name: "arq",
         opponent: find("arq-v2v")?,
         connect_suffix: ";handshake_timeout_ms=2000",
+        is_secured,
     };
-    Ok([arq, Contender { name, opponent: find(link)?, connect_suffix: "" }])
+    let other = Contender { name, opponent: find(link)?, connect_suffix: "", is_secured: false };
+    Ok([arq, other])
 }
 
 impl Contender {
@@ -70,9 +74,9 @@ impl Contender {
         self.opponent.tcp_congestion_control.as_deref()
     }
 
-    /// Whether it needs a certificate.
-    pub(super) fn is_quic(&self) -> bool {
-        self.opponent.endpoint.starts_with("quic/")
+    /// Whether it needs a certificate. With one in zenoh's configuration `arq/` seals all that it sends.
+    pub(super) fn has_certificate(&self) -> bool {
+        self.is_secured || self.opponent.endpoint.starts_with("quic/")
     }
 
     /// zenoh's settings by key, the same for both links but for what the link itself needs.
@@ -104,8 +108,11 @@ mod tests {
     fn every_choice_has_endpoints_and_settings_that_zenoh_takes() {
         let host = IpAddr::from([10, 77, 0, 1]);
         for against in Against::value_variants() {
-            let contenders = choose(*against).unwrap();
+            let contenders = choose(*against, false).unwrap();
             assert_eq!(contenders[0].name, "arq");
+            assert!(!contenders[0].has_certificate());
+            assert_eq!(contenders[1].has_certificate(), matches!(against, Against::Quic));
+            assert!(choose(*against, true).unwrap()[0].has_certificate());
             for contender in &contenders {
                 for endpoint in [contender.listener(host), contender.connector(host)] {
                     endpoint.parse::<EndPoint>().unwrap_or_else(|e| panic!("{endpoint}: {e}"));

@@ -40,6 +40,9 @@ pub struct DemoArgs {
     /// The link that arq/ is shown beside.
     #[arg(long, value_enum, default_value_t)]
     against: Against,
+    /// Seals what arq/ sends: TLS with a certificate of an authority that this run makes and forgets.
+    #[arg(long)]
+    secure: bool,
     /// Where the page is served.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8088")]
     page: SocketAddr,
@@ -75,6 +78,7 @@ Examples:
   v2v_demo                                   arq/ beside tcp/, nine vehicles, http://127.0.0.1:8088
   v2v_demo --drop 20 --burst 4               a worse radio from the start; sliders on the page change it
   v2v_demo --against quic --vehicles 20      another opponent, more traffic
+  v2v_demo --secure --against quic           both links sealed, with certificates of this run
   v2v_demo --duration 60 --page 127.0.0.1:0  a minute, on any free port
 
 Every vehicle is a zenoh session in a network namespace of its own; packets are lost below every link alike, by
@@ -101,7 +105,7 @@ fn demo(args: &DemoArgs) -> zenoh::Result<()> {
     let page = listener.local_addr()?;
     let stop = Stop::listen(&args.stop)?;
     say!("Setting up {} vehicles on two emulated radios...", args.world.vehicles);
-    let stages = choose(args.against)?
+    let stages = choose(args.against, args.secure)?
         .into_iter()
         .map(|contender| Stage::set(contender, args.world))
         .collect::<Result<Vec<_>, _>>()?;

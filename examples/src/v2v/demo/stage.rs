@@ -56,7 +56,7 @@ pub enum StageError {
     /// A host could not be set up.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// No certificate for quic.
+    /// No certificate for a link that needs one.
     #[error(transparent)]
     Certificates(#[from] MeasureError),
     /// A part could not be started.
@@ -95,7 +95,7 @@ impl Stage {
             }
         }
         let address = network.host(OWN as usize).ipv4();
-        let certificates = match contender.is_quic() {
+        let certificates = match contender.has_certificate() {
             true => Some(Certificates::make(vec![address.to_string()])?),
             false => None,
         };
