@@ -9,6 +9,7 @@
 
 mod goodput;
 mod messages;
+mod policed;
 mod sharing;
 mod traps;
 
