@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use arq_proto::Datagram;
+use arq_proto::{Datagram, SocketId};
 
 use super::{connection::Inner, sync::Mutex};
 
@@ -31,6 +31,7 @@ pub struct Unopened {
 /// A datagram with the connection that it is for.
 pub(super) struct Step<C = Arc<Inner>> {
     pub(super) connection: C,
+    socket: SocketId,
     from: SocketAddr,
     to: Option<IpAddr>,
     bytes: Vec<u8>,
@@ -38,7 +39,7 @@ pub(super) struct Step<C = Arc<Inner>> {
 
 impl<C> Step<C> {
     pub(super) fn datagram(&mut self) -> Datagram<'_> {
-        Datagram::new(self.from, self.to, &mut self.bytes)
+        Datagram::new(self.from, self.to, &mut self.bytes).through(self.socket)
     }
 }
 
@@ -54,12 +55,12 @@ impl<C> Default for Handshakes<C> {
 impl<C> Handshakes<C> {
     pub(super) fn extend<'a>(&self, arrived: impl IntoIterator<Item = (C, Datagram<'a>)>) {
         let mut waiting = self.0.lock();
-        for (connection, Datagram { from, to, bytes, .. }) in arrived {
+        for (connection, Datagram { socket, from, to, bytes, .. }) in arrived {
             if waiting.len() == MAX_WAITING {
                 tracing::debug!(%from, "too many handshakes: a datagram is lost");
                 return;
             }
-            waiting.push_back(Step { connection, from, to, bytes: bytes.to_vec() });
+            waiting.push_back(Step { connection, socket, from, to, bytes: bytes.to_vec() });
         }
     }
 
