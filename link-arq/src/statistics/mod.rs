@@ -135,9 +135,7 @@ pub(crate) fn register(association: &Arc<LinkUnicastArq>) {
 pub(crate) fn test_path() -> PathInfo {
     use arq_tokio::{Config, Endpoint};
 
-    #[expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    #[expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
     let path = runtime.block_on(async {
         let any = "127.0.0.1:0".parse().unwrap();
         let server = Endpoint::server(any, Config::default()).unwrap();
