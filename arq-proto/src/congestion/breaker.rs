@@ -313,7 +313,7 @@ impl Breaker {
 
     /// Whether something waits: then a full queue drops packets, and the controller's own rules hold.
     fn sees_queue(&self) -> bool {
-        self.smoothed_rtt > self.least_rtt.saturating_mul(2).saturating_add(QUEUE_NOISE)
+        self.smoothed_rtt > self.least_rtt.saturating_mul(2) + QUEUE_NOISE
     }
 
     fn judge(&mut self, now: Instant, slot: &Slot, wanted: Option<Rate>) {
