@@ -78,8 +78,6 @@ const REST: Duration = Duration::from_secs(1);
 const MAX_REST: Duration = Duration::from_secs(300);
 /// What a trial has held back leaves within this.
 const CATCH_UP: Duration = Duration::from_secs(1);
-/// Round trips vary by so much without a queue.
-const QUEUE_NOISE: Duration = Duration::from_millis(5);
 /// A round trip that was not measured yet.
 const UNKNOWN_RTT: Duration = Duration::from_millis(100);
 
@@ -153,7 +151,6 @@ pub(super) struct Breaker {
     /// What a trial has held back leaves until then, or until nothing waits.
     behind_until: Option<Instant>,
     smoothed_rtt: Duration,
-    least_rtt: Duration,
     mtu: u64,
     opened: u64,
 }
@@ -169,7 +166,6 @@ impl Breaker {
             rest_until: None,
             behind_until: None,
             smoothed_rtt: UNKNOWN_RTT,
-            least_rtt: Duration::MAX,
             mtu: mtu as u64,
             opened: 0,
         }
@@ -208,7 +204,6 @@ impl Breaker {
 
     pub(super) fn on_rtt(&mut self, smoothed: Duration) {
         self.smoothed_rtt = smoothed;
-        self.least_rtt = self.least_rtt.min(smoothed);
     }
 
     pub(super) fn on_sent(&mut self, sample: &SentSample) {
@@ -311,11 +306,6 @@ impl Breaker {
         self.limit = limit;
     }
 
-    /// Whether something waits: then a full queue drops packets, and the controller's own rules hold.
-    fn sees_queue(&self) -> bool {
-        self.smoothed_rtt > self.least_rtt.saturating_mul(2) + QUEUE_NOISE
-    }
-
     fn judge(&mut self, now: Instant, slot: &Slot, wanted: Option<Rate>) {
         let (Some((sent, arrived)), Some(lost)) = (slot.rates(), slot.lost_share()) else { return };
         match self.trial {
@@ -329,8 +319,7 @@ impl Breaker {
                 self.trial = Trial::Watching { heavy };
                 let rests = self.rest_until.is_some_and(|until| now < until);
                 let less = arrived.mul_f64(LESS).max(self.least_rate());
-                let may_try = !rests && !self.sees_queue();
-                if heavy >= HEAVY_SLOTS && may_try && less <= sent.mul_f64(LEAST_CUT) {
+                if heavy >= HEAVY_SLOTS && !rests && less <= sent.mul_f64(LEAST_CUT) {
                     let as_before = less.mul_f64(AS_BEFORE).min(sent);
                     self.enter(Trial::Less { before: lost, as_before }, Some(less));
                 }
