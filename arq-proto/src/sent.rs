@@ -96,8 +96,6 @@ pub(crate) struct Settled {
     pub(crate) burst: Burst,
     pub(crate) side: Side,
     pub(crate) lost: bool,
-    /// No acknowledgement tells that it is lost.
-    pub(crate) by_time_out: bool,
 }
 
 impl SentPacket {
@@ -292,8 +290,7 @@ impl SentLedger {
             let lost = matches!(fate, Fate::Lost(..));
             if lost || fate == Fate::Acked {
                 let number = PacketNumber(self.least_unacked);
-                let by_time_out = matches!(fate, Fate::Lost(_, LossCause::Timeout));
-                on_settled(Settled { number, bytes, burst, side, lost, by_time_out });
+                on_settled(Settled { number, bytes, burst, side, lost });
             }
             self.least_unacked += 1;
         }

@@ -53,8 +53,6 @@ pub struct Stats {
     pub packets_lost: u64,
     /// Packets declared lost that were acknowledged later.
     pub packets_spuriously_lost: u64,
-    /// Times that our own rate was found to make most of the loss: a policer, or a tiny queue. It is limited from then on.
-    pub breaker_opened: u64,
     /// Chunks sent again.
     pub chunks_retransmitted: u64,
     /// Small messages that were sent again in a later packet, ahead of any loss (bundling).

@@ -24,10 +24,8 @@
 
 mod aimd;
 mod bbr;
-mod breaker;
 mod constant;
 mod cubic;
-mod guarded;
 mod hystart;
 mod loss_based;
 
@@ -40,11 +38,10 @@ use aimd::Aimd;
 use bbr::Bbr;
 use constant::Constant;
 use cubic::Cubic;
-use guarded::Guarded;
 
 use crate::{
     config::CongestionConfig,
-    sent::{LossCause, Settled},
+    sent::LossCause,
     units::{PacketNumber, Rate},
 };
 
@@ -103,7 +100,7 @@ pub(crate) struct AckSample {
     pub(crate) app_limited: bool,
 }
 
-/// Packets with consecutive numbers that were declared lost at once.
+/// What was declared lost at once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LossSample {
     /// Now.
@@ -130,8 +127,6 @@ pub(crate) trait Controller: Send + fmt::Debug {
     fn on_ack(&mut self, sample: &AckSample);
     /// Packets were declared lost.
     fn on_loss(&mut self, sample: &LossSample);
-    /// The fate of the next packet is final: told in the order of sending, after all else that tells of it.
-    fn on_settled(&mut self, _now: Instant, _packet: &Settled) {}
     /// What was declared lost earlier was acknowledged: a reaction to that loss alone was unfounded.
     fn on_spurious_loss(&mut self, sample: &LossSample);
     /// This host has slept: for a while it could neither send nor hear what was acknowledged.
@@ -158,18 +153,6 @@ pub(crate) trait Controller: Send + fmt::Debug {
     fn burst(&self) -> u64 {
         0
     }
-    /// Whether the circuit breaker compares rates: nothing else may differ then, so packets leave one by one.
-    fn tries_rates(&self) -> bool {
-        false
-    }
-    /// Whether the circuit breaker limits the rate for good reason: then no redundancy leaves.
-    fn is_limited(&self) -> bool {
-        false
-    }
-    /// Times that the circuit breaker opened for good reason.
-    fn times_opened(&self) -> u64 {
-        0
-    }
 }
 
 /// No path needs a larger window; keeps arithmetic far from overflow.
@@ -193,9 +176,9 @@ pub(crate) fn build(
         CongestionConfig::Constant { window_bytes } => {
             Box::new(Constant::new(window_bytes.max(mtu.into())))
         }
-        CongestionConfig::Aimd => Box::new(Guarded::new(Aimd::new(mtu), mtu)),
-        CongestionConfig::Cubic => Box::new(Guarded::new(Cubic::new(mtu), mtu)),
-        CongestionConfig::Bbr => Box::new(Guarded::new(Bbr::new(mtu, max_rate), mtu)),
+        CongestionConfig::Aimd => Box::new(Aimd::new(mtu)),
+        CongestionConfig::Cubic => Box::new(Cubic::new(mtu)),
+        CongestionConfig::Bbr => Box::new(Bbr::new(mtu, max_rate)),
     }
 }
 

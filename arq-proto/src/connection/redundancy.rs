@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use super::{draft::Draft, outgoing::Outgoing, transmit::timestamp_of, Connection};
 use crate::{
-    config::FecConfig,
     redundancy::Redundancy,
     send::lane::ChunkLimits,
     sent::Content,
@@ -20,7 +19,7 @@ impl Connection {
     pub(super) fn redundancy(&self) -> Redundancy {
         let recovery = &self.path.recovery;
         Redundancy {
-            fec: if recovery.is_limited() { FecConfig::Off } else { self.config.fec },
+            fec: self.config.fec,
             coding: self.outgoing.peer_takes_repair,
             counts_packets: self.config.window_packets.is_some(),
             channel: recovery.channel(),

@@ -244,7 +244,7 @@ impl Connection {
         let start = out.len();
         // Where the peer no longer is they would only fill the window.
         let chunks = self.path.recovery.is_on_path();
-        let silent = self.path.recovery.time_outs() > 0 || self.path.recovery.tries_rates();
+        let silent = self.path.recovery.time_outs() > 0;
         let Plan { burst, packets, bytes } =
             self.path.batches.plan(max_segments, silent, &mut self.rng);
         let (length, packets) = match (bytes, burst) {

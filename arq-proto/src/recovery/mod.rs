@@ -39,7 +39,6 @@ pub(crate) mod loss;
 mod outcome;
 mod path;
 pub(crate) mod pto;
-mod rates;
 pub(crate) mod rtt;
 pub(crate) mod sleep;
 pub(crate) mod time_out;
@@ -407,24 +406,22 @@ impl Recovery {
 
     fn declare_lost(&mut self, now: Instant, numbers: &[u64], cause: LossCause) {
         self.outcome.by_time_out |= cause == LossCause::Timeout;
-        // One call for each run: of how many of them an acknowledgement tells says nothing about the path.
-        for run in numbers.chunk_by(|number, next| number + 1 == *next) {
-            let (mut bytes, mut packets, mut newest) = (0, 0, None);
-            for &number in run {
-                self.ledger.set_fate(number, Fate::Lost(now, cause));
-                let Some(packet) = self.ledger.get(number) else { continue };
-                self.outcome.lost.extend_from_slice(&packet.contents);
-                self.packets_lost += 1;
-                if let Some(losses) = &mut self.losses {
-                    losses.push(LostPacket::new(number, packet.bytes, cause));
-                }
-                if number >= self.path_from.max(self.moved_below).0 {
-                    bytes += u64::from(packet.bytes);
-                    packets += 1;
-                    newest = Some((PacketNumber(number), packet.sent_at));
-                }
+        let (mut bytes, mut packets, mut newest) = (0, 0, None);
+        for &number in numbers {
+            self.ledger.set_fate(number, Fate::Lost(now, cause));
+            let Some(packet) = self.ledger.get(number) else { continue };
+            self.outcome.lost.extend_from_slice(&packet.contents);
+            self.packets_lost += 1;
+            if let Some(losses) = &mut self.losses {
+                losses.push(LostPacket::new(number, packet.bytes, cause));
             }
-            let Some((largest, sent_at)) = newest else { continue };
+            if number >= self.path_from.max(self.moved_below).0 {
+                bytes += u64::from(packet.bytes);
+                packets += 1;
+                newest = newest.max(Some((PacketNumber(number), packet.sent_at)));
+            }
+        }
+        if let Some((largest, sent_at)) = newest {
             self.controller.on_loss(&LossSample { now, bytes, packets, largest, sent_at, cause });
         }
     }
@@ -473,14 +470,12 @@ impl Recovery {
     fn prune(&mut self, now: Instant) {
         // An acknowledgement later than this is not waited for.
         let settled_before = now.checked_sub(self.rtt.conservative() * 2);
-        let (loss, controller) = (&mut self.loss, &mut self.controller);
-        let (path_from, moved_below) = (self.path_from, self.moved_below);
+        let (loss, path_from, moved_below) = (&mut self.loss, self.path_from, self.moved_below);
         let settled = &mut self.outcome.settled;
         self.ledger.prune(now, settled_before, |packet| {
             let is_forgiven = packet.lost && packet.number < moved_below;
             if packet.number >= path_from && !is_forgiven {
                 loss.record(packet.lost);
-                controller.on_settled(now, &packet);
                 settled.push(packet);
             }
         });
@@ -538,7 +533,6 @@ impl Recovery {
         stats.loss = self.loss.upper();
         // Burst lengths are small; the clamp bounds the cast.
         stats.loss_run_hundredths = (self.loss.mean_run() * 100.0).clamp(100.0, 1e6) as u32;
-        stats.breaker_opened = self.controller.times_opened();
         stats.window_bytes = self.controller.window();
         stats.in_flight_bytes = self.in_flight_bytes();
         let rate = if self.rtt.is_measured() { self.pacing_rate() } else { Rate::default() };

@@ -5,7 +5,7 @@ use rand_core::SeedableRng;
 use smallvec::smallvec;
 
 use super::*;
-use crate::{congestion::AckSample, units::Probability, wire::ack::Ack};
+use crate::units::Probability;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -87,61 +87,4 @@ fn what_an_earlier_path_did_to_packets_says_nothing_about_this_one() {
     let outcome = acknowledge(&mut recovery, t0 + 70 * MS, 10);
     assert!(recovery.packets_spuriously_lost > known);
     assert_eq!((recovery.detector, outcome.settled.len()), (fresh, 0));
-}
-
-/// Notes the runs that were lost: the largest number and how many.
-#[derive(Debug)]
-struct Notes(std::sync::Arc<std::sync::Mutex<Vec<(u64, u64)>>>);
-
-impl Controller for Notes {
-    fn on_sent(&mut self, _: &SentSample) {}
-    fn on_ack(&mut self, _: &AckSample) {}
-    fn on_loss(&mut self, sample: &LossSample) {
-        self.0.lock().unwrap().push((sample.largest.0, sample.packets));
-    }
-    fn on_spurious_loss(&mut self, _: &LossSample) {}
-    fn on_silence(&mut self) {}
-    fn on_path_change(&mut self) {}
-    fn window(&self) -> u64 {
-        u64::MAX
-    }
-}
-
-/// The runs that are told of, of 64 packets without some, of so many of which each acknowledgement tells.
-fn runs_lost(lost: &[u64], packets_per_ack: u64) -> Vec<(u64, u64)> {
-    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
-    let t0 = Instant::now();
-    let (mut recovery, notes) = (recovery(t0), std::sync::Arc::default());
-    recovery.controller = Box::new(Notes(std::sync::Arc::clone(&notes)));
-    (0..64).for_each(|_| recovery.on_sent(packet(t0, true)));
-    for end in (packets_per_ack - 1..64).step_by(packets_per_ack as usize) {
-        let mut ranges: smallvec::SmallVec<[(u64, u64); 16]> = smallvec![];
-        for number in (0..=end).rev().filter(|number| !lost.contains(number)) {
-            match ranges.last_mut() {
-                Some((start, _)) if *start == number + 1 => *start = number,
-                _ => ranges.push((number, number)),
-            }
-        }
-        let _ = recovery.on_ack(t0 + 20 * MS, &Ack { delay_us: 0, ranges }, true).unwrap();
-    }
-    let notes = notes.lock().unwrap();
-    notes.clone()
-}
-
-// ARQ-CC-2
-#[test]
-fn a_controller_hears_of_runs_of_losses_however_acknowledgements_are_bunched() {
-    let expected = [(3, 1), (8, 2), (30, 1), (41, 1)];
-    for packets_per_ack in [4, 16, 64] {
-        let runs = runs_lost(&[3, 7, 8, 30, 41], packets_per_ack);
-        // A run that lies in two acknowledgements is told of in two parts.
-        let merged = runs.iter().fold(Vec::<(u64, u64)>::new(), |mut merged, &(last, packets)| {
-            match merged.last_mut() {
-                Some(run) if run.0 + packets == last => *run = (last, run.1 + packets),
-                _ => merged.push((last, packets)),
-            }
-            merged
-        });
-        assert_eq!(merged, expected, "{packets_per_ack} packets in an acknowledgement: {runs:?}");
-    }
 }

@@ -9,7 +9,6 @@
 
 mod goodput;
 mod messages;
-mod policed;
 mod sharing;
 mod traps;
 

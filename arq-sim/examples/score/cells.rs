@@ -78,8 +78,6 @@ impl Cell {
         match (&self.path.speed, self.path.mbps()) {
             (Speed::Opportunities(_) | Speed::EachSecond(_), _) => 30 * SECOND,
             (Speed::Turns(each, seconds), _) => each.len() as u32 * *seconds * SECOND,
-            // A hundred round trips there, too, and most of what the table takes.
-            (_, mbps) if mbps >= 50.0 && self.path.is_steady() => 5 * SECOND,
             (_, mbps) if mbps <= 10.0 || !self.path.is_steady() => 20 * SECOND,
             _ => 10 * SECOND,
         }

@@ -74,7 +74,7 @@ COLUMNS (means over the seeds, +- the standard error):
 EXAMPLES:
   score                       the whole table for `bbr`, compared with arq-sim/score-bbr.csv
   score --only taxi           the cells whose names contain it
-  score --seeds 1 --only c    quick and rough
+  score --seeds 2 --only c    quick and rough
   score --cc cubic --write    renews arq-sim/score-cubic.csv
   ARQ_TRACES=../traces score  with recordings that are not part of the project")]
 struct Arguments {
@@ -82,12 +82,12 @@ struct Arguments {
     #[arg(long, value_name = "SUBSTRING")]
     only: Vec<String>,
     /// Runs of each cell.
-    #[arg(long, default_value_t = 4, value_name = "N")]
+    #[arg(long, default_value_t = 8, value_name = "N")]
     seeds: u64,
     /// The controller of our flows.
     #[arg(long, value_enum, default_value = "bbr")]
     cc: Controller,
-    /// Writes the table to the file in git (all cells, please).
+    /// Writes the table to the file in git (all cells and 8 seeds, please).
     #[arg(long)]
     write: bool,
     /// Names the cells and ends.

@@ -286,7 +286,6 @@ pub const FIGURES: &[Figure<AssociationStats>] = &[
         |a| a.stats.chunks_recovered,
         "Chunks computed from parity instead of received"
     ),
-    counter!("breaker_opened", None, breaker_opened, |a| a.stats.breaker_opened, "Times that a policer was found, and kept to"),
     counter!("ptos", None, ptos, |a| a.stats.ptos, "Times that the end of a flight was unanswered"),
     counter!("acks_sent", None, acks_sent, |a| a.stats.acks_sent, "Acknowledgements sent"),
     counter!(
