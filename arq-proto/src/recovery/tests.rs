@@ -5,7 +5,7 @@ use rand_core::SeedableRng;
 use smallvec::smallvec;
 
 use super::*;
-use crate::units::Probability;
+use crate::{units::Probability, wire::ack::Ack};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! The examples of RFC 9001 appendix A and of `docs/protocol.md`, through the traits of the core.
+//! The examples of RFC 9001 appendix A and of `docs/protocol-examples.txt`, through the traits of the core.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -138,7 +138,7 @@ fn expand_label<const N: usize>(secret: &[u8], label: &str) -> [u8; N] {
     out
 }
 
-/// The traffic secret of appendix A.5 of RFC 9001, of the examples in `docs/protocol.md`.
+/// The traffic secret of appendix A.5 of RFC 9001, of the examples in `docs/protocol-examples.txt`.
 const SECRET: &str = "9ac312a7f877468ebe69422748ad00a15443f18203a07d6060f688f30f21632b";
 
 /// A packet key of ChaCha20-Poly1305.
@@ -193,7 +193,8 @@ fn seal(
 
 /// The bytes of each block that begins with `fence`.
 fn examples(fence: &str) -> Vec<Vec<u8>> {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/protocol.md");
+    let path =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/protocol-examples.txt");
     let text = std::fs::read_to_string(path).unwrap();
     let fence = format!("\n```{fence}");
     let blocks = text.split(&fence).skip(1);

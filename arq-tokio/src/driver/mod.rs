@@ -192,7 +192,7 @@ impl Driver {
             old.handle_newcomer(*address);
             old.transmit(connection::DRIVER_BATCHES);
         }
-        self.0.handshakes.extend(sorted.handshakes.drain(..));
+        self.shared.handshakes.extend(sorted.handshakes.drain(..));
         for (connection, datagrams) in sorted.by_connection() {
             for part in datagrams.chunks_mut(DATAGRAMS_A_HOLD) {
                 let datagrams = part.iter_mut().map(|(_, datagram)| {
@@ -210,7 +210,7 @@ impl Driver {
 
     /// The steps of handshakes of this turn, after the links that are open.
     fn take_steps(&self) {
-        for mut step in self.0.handshakes.take_turn() {
+        for mut step in self.shared.handshakes.take_turn() {
             let connection = step.connection.clone();
             connection.handle_datagrams(std::iter::once(step.datagram()));
             connection.transmit(connection::DRIVER_BATCHES);
