@@ -54,6 +54,7 @@ EXAMPLES = [
     "DATA 3, PATH_CHALLENGE 5eed5eed5eed5eed",
     "DATA 5, PATH_RESPONSE 5eed5eed5eed5eed",
     "DATA 6 ACK_NOW, CLOSE finished",
+    "DATA 7, PATH_ACK path 1: 5 4 3 1, PATH_STATE path 1: backup",
     "REFUSE: busy",
     "RESET of packet 6",
 ]
@@ -69,6 +70,11 @@ VALUES = [
     (6, "arq.size", "1000"),
     (9, "arq.ack.delay", "300"),
 ]
+
+
+def examples():
+    """The packets of the document, as it writes them."""
+    return [block for _, block in example_blocks()]
 
 
 class Wrong(Exception):
@@ -142,7 +148,7 @@ def line_starts(block):
 
 def check_examples(folder):
     """Each is named, and each of its lines begins a field."""
-    blocks = example_blocks()
+    blocks = examples()
     expect(len(blocks), len(EXAMPLES), "packets in docs/protocol-examples.txt")
     capture = Capture(folder, "examples.pcap")
     for block in blocks:
@@ -197,7 +203,7 @@ def check_strangers(folder, seed):
     rng, capture = random.Random(seed), Capture(folder, "strangers.pcap")
     for datagram in look_alikes(rng):
         capture.add(STRANGER, (SERVER[0], rng.randrange(20_000, 30_000)), datagram)
-    ours = block_bytes(example_blocks()[5])
+    ours = block_bytes(examples()[5])
     capture.add(STRANGER, SERVER, ours, snap=40)
     named = [row for row in capture.columns() if row[0] == "ARQ"]
     expect(named, [], f"named ARQ, seed {seed}")
@@ -220,14 +226,14 @@ def hostile_frames():
 def check_damaged(folder):
     """Within an association damage is shown; sealed packets are named by their ids."""
     capture = Capture(folder, "damaged.pcap")
-    hello, challenge = (block_bytes(example_blocks()[index]) for index in (0, 2))
+    hello, challenge = (block_bytes(examples()[index]) for index in (0, 2))
     capture.add(CLIENT, SERVER, hello)
     capture.add(SERVER, CLIENT, challenge)
     want = [EXAMPLES[0], EXAMPLES[2]]
     for body, problem in hostile_frames():
         capture.add(CLIENT, SERVER, sealed_by(body))
         want.append(problem)
-    damaged = bytearray(block_bytes(example_blocks()[11]))
+    damaged = bytearray(block_bytes(examples()[11]))
     damaged[-1] ^= 1
     capture.add(CLIENT, SERVER, bytes(damaged))
     want.append(EXAMPLES[11] + ", BAD TAG")
@@ -246,7 +252,7 @@ def check_damaged(folder):
 
 def check_batches(folder):
     """Several packets that were captured as one, as segmentation offload leaves them."""
-    blocks = example_blocks()
+    blocks = examples()
     chunk, repair, ping = (block_bytes(blocks[index]) for index in (6, 7, 11))
     infos = [EXAMPLES[index] for index in (6, 7, 11)]
     capture = Capture(folder, "batches.pcap")
@@ -274,7 +280,7 @@ def check_encrypted(folder):
     version = bytes.fromhex("61727102")
     flight = bytes(range(1, 101))
     handshake = sealed_by(b"\xa4" + CLIENT_ID + SERVER_ID + version + b"\x01\x40\x64" + flight)
-    hello = block_bytes(example_blocks()[1])[:-4]
+    hello = block_bytes(examples()[1])[:-4]
     packets = [
         (sealed_by(hello[:19] + version + flight + hello[23 + len(flight):]), "HELLO, attempt 1"),
         (sealed_by(b"\xa1" + CLIENT_ID + bytes(8) + version + b"\x01\x02ab" + bytes(16)), "CHALLENGE to attempt 1"),
