@@ -113,30 +113,6 @@ impl World {
         id
     }
 
-    /// Gives a host another radio, with wires of its own. Its connections call that by the socket returned by
-    /// [`Self::socket_of`].
-    pub fn add_radio(&mut self, host: HostId, name: &'static str, address: SocketAddr) -> HostId {
-        let radio = self.add_host(HostConfig::new(name, address));
-        self.hosts[host.0].radios.push(radio);
-        // A handful.
-        let socket = SocketId(self.hosts[host.0].radios.len() as u8);
-        self.hosts[radio.0].endpoint = None;
-        self.hosts[radio.0].owner = Some((host, socket));
-        radio
-    }
-
-    /// The socket of a radio.
-    #[must_use]
-    pub fn socket_of(&self, radio: HostId) -> SocketId {
-        self.hosts[radio.0].owner.map(|(_, socket)| socket).unwrap_or_default()
-    }
-
-    /// What a host's socket stands for.
-    fn radio(&self, host: HostId, socket: SocketId) -> HostId {
-        let place = usize::from(socket.0).checked_sub(1);
-        place.and_then(|place| self.hosts[host.0].radios.get(place)).copied().unwrap_or(host)
-    }
-
     /// Ends the log and its hash: whoever runs hours of many flows reads neither.
     pub fn stop_log(&mut self) {
         self.is_logged = false;

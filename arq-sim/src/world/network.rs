@@ -1,20 +1,45 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! The way of a datagram: past the tap, onto the wire, to its arrival or its end, and into the log.
+//! Radios, and the way of a datagram: past the tap, onto the wire, to its arrival or its end, and into the log.
 
 use std::{net::SocketAddr, sync::Arc};
 
+use arq_proto::SocketId;
 use bytes::Bytes;
 
 use super::{events::Action, WireId, World};
 use crate::{
-    host::{HostId, Outgoing},
+    host::{HostConfig, HostId, Outgoing},
     log::{Entry, LoggedFate},
     tap::Verdict,
     wire::{Datagram, Fate, Passage},
 };
 
 impl World {
+    /// Gives a host another radio, with wires of its own. Its connections call that by the socket returned by
+    /// [`Self::socket_of`].
+    pub fn add_radio(&mut self, host: HostId, name: &'static str, address: SocketAddr) -> HostId {
+        let radio = self.add_host(HostConfig::new(name, address));
+        self.hosts[host.0].radios.push(radio);
+        // A handful.
+        let socket = SocketId(self.hosts[host.0].radios.len() as u8);
+        self.hosts[radio.0].endpoint = None;
+        self.hosts[radio.0].owner = Some((host, socket));
+        radio
+    }
+
+    /// The socket of a radio.
+    #[must_use]
+    pub fn socket_of(&self, radio: HostId) -> SocketId {
+        self.hosts[radio.0].owner.map(|(_, socket)| socket).unwrap_or_default()
+    }
+
+    /// What a host's socket stands for.
+    fn radio(&self, host: HostId, socket: SocketId) -> HostId {
+        let place = usize::from(socket.0).checked_sub(1);
+        place.and_then(|place| self.hosts[host.0].radios.get(place)).copied().unwrap_or(host)
+    }
+
     /// Sends what a host wants sent.
     pub(super) fn dispatch(&mut self, from: HostId, outgoing: Vec<Outgoing>) {
         for Outgoing { socket, to, bytes, vanishes } in outgoing {
