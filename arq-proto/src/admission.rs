@@ -20,6 +20,8 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 const WINDOW: Duration = Duration::from_millis(250);
 /// Counters of a window. A keyed hash gives each source one, so that nobody can choose to share a victim's.
 const SLOTS: usize = 256;
+/// Bytes sent to an address that has not answered, per byte received from it (RFC 9000 §8.1).
+pub(crate) const MAX_AMPLIFICATION: u64 = 3;
 /// Places that a source may hold for each free one.
 const HELD_FOR_EACH_FREE: usize = 3;
 /// Places that a source may hold in any case, while any is free.

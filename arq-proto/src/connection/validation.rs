@@ -28,6 +28,7 @@ use rand_core::RngCore;
 
 use super::{receive::Arrived, transmit::Transmit, Connection};
 use crate::{
+    admission::MAX_AMPLIFICATION,
     chunk_size::ChunkTuner,
     path_loss::PathLoss,
     timer::TimerKind,
@@ -39,8 +40,6 @@ use crate::{
 const MAX_REPEATS: u8 = 5;
 /// The longest wait between two questions, unless a probe time-out is longer.
 const MAX_INTERVAL: Duration = Duration::from_secs(1);
-/// Bytes sent to an address that has not answered, per byte received from it (RFC 9000 §8.1).
-const MAX_AMPLIFICATION: u64 = 3;
 /// After a copy was seen for what it is, nobody is asked for so long.
 const COPIES_DOUBTED_FOR: Duration = Duration::from_secs(3);
 /// A peer that was elsewhere and is back is not followed again before so long, unless it answers from there: some hosts

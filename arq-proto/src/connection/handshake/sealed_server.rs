@@ -13,7 +13,7 @@ use super::{
     Handshake, Side,
 };
 use crate::{
-    admission::Seat,
+    admission::{Seat, MAX_AMPLIFICATION},
     connection::{receive::Arrived, transmit::Transmit, Connection, Origin, State},
     error::{ConnectionError, RefuseReason},
     session::{Security, SessionError},
@@ -36,8 +36,6 @@ const MAX_EARLY: usize = 16;
 const MAX_EARLY_BYTES: usize = 32 << 10;
 /// A server that failed says so for this long to who asks.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Bytes sent to an address that has not answered, per byte received from it (RFC 9000 §8.1).
-const MAX_AMPLIFICATION: usize = 3;
 
 /// Who is answered.
 #[derive(Debug)]
@@ -300,7 +298,7 @@ impl Connection {
         let allowance = if answering.validated {
             usize::MAX
         } else {
-            (MAX_AMPLIFICATION * answering.received).saturating_sub(answering.sent)
+            (MAX_AMPLIFICATION as usize * answering.received).saturating_sub(answering.sent)
         };
         let attempt = answering.attempt;
         let is_last_word = answering.failed.is_some();

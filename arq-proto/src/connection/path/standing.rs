@@ -4,13 +4,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::wire::frame::PathUse;
+use crate::{admission::MAX_AMPLIFICATION, wire::frame::PathUse};
 
 /// Questions are repeated after as long as was asked for already, as HELLO is, but within these bounds.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
 const MAX_INTERVAL: Duration = Duration::from_secs(10);
-/// Bytes sent to an address that has not answered, per byte received from it (RFC 9000 §8.1).
-const MAX_AMPLIFICATION: u64 = 3;
 
 /// Whether a path can be used.
 #[derive(Debug)]
