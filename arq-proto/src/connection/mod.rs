@@ -4,7 +4,7 @@
 //!
 //! Its parts are [`Path`], [`Outgoing`] and [`Incoming`]. The phases have a file each: [`handshake`], [`receive`],
 //! [`transmit`] with [`redundancy`], [`settle`], [`timeouts`], [`probing`], [`validation`], [`other_port`],
-//! [`unreachable`](mod@unreachable), [`suspicion`] and [`close`].
+//! [`unreachable`](mod@unreachable), [`suspicion`] and [`close`]. That there may be several paths is the matter of [`paths`].
 
 mod close;
 mod draft;

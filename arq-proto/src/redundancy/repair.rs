@@ -116,11 +116,6 @@ impl Redundancy {
         }
     }
 
-    /// How sure what leaves on another path is to be, whose losses are its own: what is measured is of this one.
-    pub(crate) fn target_elsewhere(&self) -> Target {
-        Target::new(Probability::ZERO)
-    }
-
     /// The same for suspect messages, whose acknowledgement is lost.
     pub(crate) fn target_of_suspects(&self) -> Target {
         self.target(false).after_lost_ack(self.ack_loss)
@@ -172,17 +167,17 @@ pub(crate) fn after_lost_ack(out: &Out, target: Target, most: usize) -> usize {
     wanted.saturating_sub(out.expected).min(most).min(out.unused)
 }
 
-/// So many symbols in flight are `silent`, and their path is: others leave on another one in their place.
-pub(crate) fn instead_of(out: &Out, silent: usize, target: Target, coding: bool) -> Addition {
+/// The path of so many symbols in flight is silent: as many as are missing without them leave on another path, where losses
+/// are not known to be the same. `coding`: the peer takes repair symbols.
+pub(crate) fn instead_of(out: &Out, silent: usize, coding: bool) -> Addition {
     let elsewhere = out.expected.saturating_sub(silent);
-    let wanted = target.symbols_for(out.missing);
-    if out.missing == 0 || elsewhere >= out.missing {
+    let symbols = out.missing.saturating_sub(elsewhere);
+    if symbols == 0 {
         return Addition::Nothing;
     }
-    let symbols = wanted - elsewhere;
     let is_coded = coding && out.shape.is_codable() && symbols <= out.unused;
     if out.missing <= MAX_COPIED || !is_coded {
-        return Addition::Unacked(if out.missing == 1 { target.symbols_for(1) } else { 1 });
+        return Addition::Unacked(1);
     }
     Addition::Coded { symbols, and_lost: false }
 }

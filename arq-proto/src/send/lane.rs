@@ -393,19 +393,12 @@ impl SendLane {
         symbols
     }
 
-    /// So many symbols of a message are on a path that is silent: sends others in their place, as surely as `target` says.
-    /// They may still arrive. `coding`: the peer takes repair symbols. Tells whether there is anything to send.
-    pub(crate) fn move_message(
-        &mut self,
-        seq: MessageSeq,
-        silent: usize,
-        target: Target,
-        coding: bool,
-    ) -> bool {
-        let target = target.in_bulk(self.is_blocked());
+    /// So many symbols of a message are on a path that is silent: sends others in their place. They may still arrive.
+    /// `coding`: the peer takes repair symbols. Tells whether there is anything to send.
+    pub(crate) fn move_message(&mut self, seq: MessageSeq, silent: usize, coding: bool) -> bool {
         let repairs = self.repairs();
         let Some(message) = self.message_mut(seq).filter(|_| repairs) else { return false };
-        message.on_silence(silent, target, coding);
+        message.on_silence(silent, coding);
         let moves = !message.is_sent();
         if moves {
             self.cursor = self.cursor.min(seq);

@@ -371,8 +371,8 @@ impl Message {
     }
 
     /// So many of the symbols in flight are on a path that is silent, and may still arrive: sends others in their place.
-    pub(crate) fn on_silence(&mut self, silent: usize, target: Target, coding: bool) {
-        match repair::instead_of(&self.out(), silent, target, coding) {
+    pub(crate) fn on_silence(&mut self, silent: usize, coding: bool) {
+        match repair::instead_of(&self.out(), silent, coding) {
             // Which chunks are on which path is not known. These are few.
             Addition::Unacked(times) => self.copy(self.in_flight - self.acked, times),
             addition => self.add(addition),

@@ -23,8 +23,7 @@ use std::{
 /// Answers of which the median is known. It is computed anew after each [`FRESH`] of them.
 const SAMPLES: usize = 128;
 const FRESH: usize = 8;
-/// Median round trips without an answer. With 1.35 to 2 of them the 99th percentile of messages moves by a fifth at most
-/// (docs/adr/0029): less sends more copies, more waits for longer.
+/// Median round trips without an answer: fewer send more copies, more wait for longer.
 const MEDIANS: f64 = 1.5;
 /// Where a round trip is shorter than the host is punctual, its delay is no silence.
 const MIN_MARGIN: Duration = Duration::from_millis(5);

@@ -171,7 +171,7 @@ pub(super) struct Others {
     copies: Copies,
     /// Packets that left while no path answered.
     turns: usize,
-    events: Vec<EndpointEvent>,
+    event: Option<EndpointEvent>,
 }
 
 impl Others {
@@ -193,19 +193,23 @@ impl Connection {
     /// What the endpoint is to be told, by [`Endpoint::handle_event`](crate::Endpoint::handle_event): to be asked for after
     /// each call of [`handle_datagrams`](Self::handle_datagrams).
     pub fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
-        self.others.events.pop()
+        self.others.event.take()
     }
 
     /// How each path stands; the first is the one of the handshake.
     pub fn paths(&self) -> impl Iterator<Item = PathStats> + '_ {
-        self.all_paths().map(|path| PathStats {
+        let srtt = |path: &Path| match path.recovery.rtt() {
+            rtt if rtt.is_measured() => rtt.smoothed(),
+            _ => Duration::ZERO,
+        };
+        self.all_paths().map(move |path| PathStats {
             number: path.number,
             socket: path.socket,
             remote: path.remote,
             state: path.state(),
             is_backup: path.is_backup(),
             is_primary: path.number == self.others.primary.number(),
-            srtt: path.recovery.rtt().smoothed(),
+            srtt: srtt(path),
             loss: path.recovery.loss().upper(),
             bytes_sent: path.bytes_sent,
             bytes_received: path.bytes_received,
@@ -299,7 +303,7 @@ impl Connection {
         let first = (self.path.local_cid, self.path.remote_cid);
         let ids = Ids::new(&key, self.dialled, first);
         let (local, remote) = (ids.local[1..].to_vec(), ids.remote[1..].to_vec());
-        self.others.events.push(EndpointEvent { local, remote });
+        self.others.event = Some(EndpointEvent { local, remote });
         self.others.ids = Some(ids);
     }
 

@@ -69,9 +69,7 @@ impl Path {
     fn is_usable(&self) -> bool {
         self.state() == PathState::Open
     }
-}
 
-impl Path {
     /// Whether something that leaves here may arrive, if only by luck.
     fn may_answer(&self) -> bool {
         matches!(self.state(), PathState::Open | PathState::Silent)
@@ -89,7 +87,7 @@ impl Connection {
         !self.path.is_usable() && self.has_usable_other()
     }
 
-    /// The path that is served still does not answer: asks it.
+    /// The path that is served does not answer: asks it.
     pub(in crate::connection) fn ask_silent(&mut self, now: Instant) {
         self.counters.ptos += 1;
         self.path.ptos += 1;
@@ -102,7 +100,7 @@ impl Connection {
         !self.others.is_empty() && self.path.is_usable() && self.has_usable_other()
     }
 
-    /// When the path that is served has been silent for long enough. It must have been heard before.
+    /// When the path that is served will have been silent for long enough, unless something is heard before.
     fn silence_deadline(&mut self, now: Instant) -> Option<Instant> {
         let stretch = self.others.copies.stretch(now, self.config.copies_percent);
         let round_trip = self.path.recovery.rtt().smoothed();
@@ -130,9 +128,7 @@ impl Connection {
         }
         self.tell_path(PathEvent::Silent);
         if self.path.recovery.in_flight_bytes() > 0 {
-            self.counters.ptos += 1;
-            self.path.ptos += 1;
-            self.path.recovery.ask(now, false);
+            self.ask_silent(now);
         }
         if self.others.iter().any(Path::may_answer) {
             self.move_in_flight();
@@ -179,12 +175,11 @@ impl Connection {
             })
             .collect();
         symbols.sort_unstable_by_key(|&(lane, seq, _)| (lane, seq));
-        let target = self.redundancy().target_elsewhere();
+        let coding = self.outgoing.peer_takes_repair;
         let mut moved = LaneSet::default();
         for message in symbols.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1)) {
             let [(lane, seq, _), ..] = *message else { continue };
-            let coding = self.outgoing.peer_takes_repair;
-            if self.outgoing.lanes[lane].move_message(seq, message.len(), target, coding) {
+            if self.outgoing.lanes[lane].move_message(seq, message.len(), coding) {
                 moved.insert(lane);
             }
         }

@@ -24,6 +24,11 @@ use crate::{
 
 type Candidates = SmallVec<[Candidate; PathNumber::COUNT]>;
 
+/// All numbers, this one first.
+fn beginning_with(first: PathNumber) -> impl Iterator<Item = PathNumber> {
+    std::iter::once(first).chain(PathNumber::all().filter(move |number| *number != first))
+}
+
 impl Path {
     fn as_candidate(&mut self, now: Instant) -> Candidate {
         let packet_bytes = u64::from(self.mtu.size_in_use());
@@ -61,9 +66,7 @@ impl Connection {
         }
         let candidates = self.candidates(now, blocked);
         self.others.primary.choose(now, &candidates);
-        let first = self.first_served(&candidates);
-        let others = PathNumber::all().filter(|number| *number != first);
-        for number in std::iter::once(first).chain(others) {
+        for number in beginning_with(self.first_served(&candidates)) {
             let offer = self.offer(number, &candidates);
             let transmit = self.with_path(number, |connection| {
                 if blocked.contains(connection.path.socket) {
@@ -140,9 +143,7 @@ impl Connection {
         now: Instant,
         out: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        let primary = self.others.primary.number();
-        let others = PathNumber::all().filter(|number| *number != primary);
-        std::iter::once(primary).chain(others).find_map(|number| {
+        beginning_with(self.others.primary.number()).find_map(|number| {
             self.with_path(number, |connection| connection.transmit_close(now, out)).flatten()
         })
     }
