@@ -14,6 +14,10 @@
 //!   After as many PINGs as ARQ-SUS-3 names, the interval doubles, up to 250 ms. The suspicion ends without a
 //!   verdict after 5 s, or twice the time of ARQ-SUS-3 if that is longer. Anything authentic ends it at once, and
 //!   prevents another for 100 ms.
+//! - **ARQ-SUS-2** A suspicion ends the association when there is evidence about three packets, each later than the
+//!   one before (evidence that names none is about the newest one), and the time is over in which a living peer
+//!   leaves all PINGs unanswered with a chance of, here, 1 in a million. Evidence other than a report ends it at
+//!   once if nothing was heard for that time, and the peer is silent (§7). Evidence MUST NOT end it otherwise.
 //! - **ARQ-SUS-3** The time of a suspicion is that of *n* PINGs: *n* - 1 intervals and one PTO base. *n* is
 //!   `ceil(ln 0.000001 / ln q)`, 3 to 24: a living peer leaves all of them unanswered with a chance of 1 in a
 //!   million. `q` is the chance that a PING or its answer is lost (ARQ-LOS-3). The time is at least 80 ms; with

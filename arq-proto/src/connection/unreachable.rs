@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! The network, or this host, says that datagrams do not reach the peer: what follows from that?
+//! The network (by ICMP *destination unreachable* or *time exceeded*), or this host, says that datagrams do not reach the peer: what follows from that?
 //!
 //! Whoever likes can send such a report, so a report only counts if it quotes a packet that was sent, which one who
 //! cannot read the packets cannot guess. That much ends an attempt to connect: TCP believes no less. It does not end an
@@ -14,6 +14,10 @@
 //! - **ARQ-UNR-2** So does a refusal of the own system to send HELLO for lack of a route (Linux: ENETUNREACH,
 //!   ENETDOWN, EHOSTUNREACH, EADDRNOTAVAIL, EINVAL, EACCES). Weaker evidence (EPERM; a report without the whole
 //!   SCID) needs five HELLOs in a row.
+//! - **ARQ-UNR-3** A report about an association counts if it names the peer's address as destination and quotes a
+//!   DATA packet with the peer's id and a number sent lately (ARQ-RST-2). A report that does not count MUST NOT
+//!   change anything; one that does, or a send error, has no effect but ARQ-UNR-4.
+//! - **ARQ-UNR-4** A *port unreachable* from the peer's address is evidence that the peer is gone (ARQ-SUS-1).
 
 use std::{
     net::{IpAddr, SocketAddr},

@@ -13,6 +13,14 @@
 //!
 //! Requirements, numbered as in `docs/protocol.md`, to which the sections belong:
 //!
+//! - **ARQ-MTU-1** No packet but a probe is longer than the PLPMTU. It is *base* (1,200 bytes, or the configured
+//!   `mtu` if less) until a longer probe is acknowledged, and at most `mtu` and the peer's MAX_DATAGRAM. Without
+//!   `mtu` the bound is the MTU of the interface toward the peer, less the headers of IP and UDP, from *base* to
+//!   65,507 (IPv6: 65,487); 1,472 (IPv6: 1,452) where the system names none. To a peer without RESEGMENT the
+//!   PLPMTU stays *base*.
+//! - **ARQ-HS-11** The HELLO that was answered (*attempt* at the client, the cookie at the server) shows what the
+//!   path carries to the server. If that is less than *base*, both sides probe *base* at once and count one probe
+//!   as lost. A server probes *base* in any case.
 //! - **ARQ-MTU-2** (SEARCHING.) A probe is a PING with PADDING up to the size in question, with ACK_NOW, in a
 //!   packet that is not in flight. There is one at a time; it waits for the pacer, while a probe time-out (§7.4)
 //!   is unanswered, and, with a least round trip above 100 ms, for a message of several packets. Without a

@@ -26,7 +26,7 @@
 //! - **ARQ-PTO-4** With the estimates of ARQ-LOS-3 a probe and its ACK fail with `f = 1 - (1 - pf)(1 - pr)`. The
 //!   first `K0 = ceil(ln 0.001 / ln f)` probes, 1 to 12, keep *base*; then the interval doubles, up to 1 s (or
 //!   *base*), in the first 5 s without a packet of the peer up to 250 ms (or four times *base*).
-//! - **ARQ-PTO-5** More than K0 failed probes are *silence* of the peer (§10).
+//! - **ARQ-PTO-5** More than K0 failed probes are *silence* of the peer.
 //! - **ARQ-PTO-6** Where independent loss cannot explain the missing ACK, the first two probes only ask
 //!   (ARQ-REP-8).
 //! - **ARQ-PTO-7** The end of a flight has a timer of its own that later packets do not restart.

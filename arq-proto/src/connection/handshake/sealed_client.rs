@@ -5,6 +5,19 @@
 //!
 //! Until the server has proved who it is, whoever reads packets can answer in its place. What comes of that is an attempt
 //! that is spoiled, and the client begins another at once, under another id.
+//!
+//! Requirements, numbered as in `docs/protocol.md`:
+//!
+//! - **ARQ-HSK-6** A handshake is *spoiled* when the session fails before a sealed part opened, the server says
+//!   REFUSE 3, or three HANDSHAKE packets do not open before any does. Whoever reads packets can spoil one. The
+//!   client begins another, with a new session under the next of eight ids, which differ in their low three bits:
+//!   the second at once, later ones with the next HELLO, since their ids can be guessed. After the eighth, the last
+//!   error is the connection's.
+//! - **ARQ-HSK-9** Where the session fails after a sealed part opened, or CLOSE opens before the server has proved
+//!   who it is, a client has met one who has the keys, and may be anybody, but cannot keep the server from
+//!   answering, too. Until 1 s after the attempt began it repeats its HELLO, each 200 ms at least. A HANDSHAKE
+//!   packet of another SCID, or whose sealed part does not open, then spoils the attempt. If there is none, the
+//!   error is the connection's, and the server is told by CLOSE.
 
 use std::{
     sync::Arc,
