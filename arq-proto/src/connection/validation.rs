@@ -7,10 +7,22 @@
 //!
 //! Requirements, numbered as in `docs/protocol.md`:
 //!
+//! - **ARQ-PTH-1** An authentic packet from another address, with the largest number so far, may mean that the peer
+//!   has moved. Its frames are processed; a PATH_CHALLENGE with a random token goes to the new address, a PING to
+//!   the old one. Until this is settled, packets of at most 1,200 bytes go to the new address as far as ARQ-AMP-1
+//!   allows, with room for a PATH_CHALLENGE; beyond that only packets without chunks and repair symbols go to the
+//!   old one.
 //! - **ARQ-PTH-2** An unanswered PATH_CHALLENGE is repeated with the same token five times: after a probe
 //!   time-out of the old path, then at doubling intervals up to 1 s or that time-out; and again whenever a packet
 //!   with the largest number comes from there. The token stays valid. A third address restarts this with a new
 //!   token. No address is asked while the packet with the largest number came from elsewhere.
+//! - **ARQ-PTH-4** The peer's address changes when the newest token returns from it, unless the packet with the
+//!   largest number came from another one, and not before the old address could have answered (the larger of
+//!   smoothed and latest round trip, and the reordering window, after the packet that raised the question). What
+//!   was learnt of the path is reset; ids, packet numbers, lanes and credit stay.
+//! - **ARQ-PTH-5** PATH_CHALLENGE, PATH_RESPONSE and the PING of ARQ-PTH-1 travel in packets of their own that are
+//!   not in flight. Packets sent meanwhile are repaired as usual, but give no sample of either path. What the old
+//!   address should have acknowledged by the time of ARQ-PTH-4 counts as lost.
 //! - **ARQ-PTH-7** A side that received PATH_CHALLENGEs with two tokens within 5 s sends PINGs of 1,200 bytes
 //!   after a random half to all of the larger of 250 ms and half a round trip without a packet, until it hears
 //!   the peer 5 s after the last one.

@@ -23,6 +23,8 @@
 //!   max(smoothed + max(4 * variation, granularity), 1 ms)`.
 //! - **ARQ-PTO-2** When it expires, everything in flight counts as lost and is repaired. One packet, if need be a
 //!   PING, leaves beyond the window; no more than 64 leave until an ACK arrives or nothing is in flight.
+//! - **ARQ-ACK-5** A sender sets ACK_NOW in the last ack-eliciting packet for now (nothing more is ready, or the
+//!   window is full), and in probes (ARQ-PTO-3).
 //! - **ARQ-PTO-4** With the estimates of ARQ-LOS-3 a probe and its ACK fail with `f = 1 - (1 - pf)(1 - pr)`. The
 //!   first `K0 = ceil(ln 0.001 / ln f)` probes, 1 to 12, keep *base*; then the interval doubles, up to 1 s (or
 //!   *base*), in the first 5 s without a packet of the peer up to 250 ms (or four times *base*).
