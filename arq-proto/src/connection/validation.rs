@@ -23,6 +23,8 @@
 //! - **ARQ-PTH-5** PATH_CHALLENGE, PATH_RESPONSE and the PING of ARQ-PTH-1 travel in packets of their own that are
 //!   not in flight. Packets sent meanwhile are repaired as usual, but give no sample of either path. What the old
 //!   address should have acknowledged by the time of ARQ-PTH-4 counts as lost.
+//! - **ARQ-PTH-6** A server bound to several addresses sends from the one to which the authentic packet with the
+//!   largest number was sent, as long as it has it.
 //! - **ARQ-PTH-7** A side that received PATH_CHALLENGEs with two tokens within 5 s sends PINGs of 1,200 bytes
 //!   after a random half to all of the larger of 250 ms and half a round trip without a packet, until it hears
 //!   the peer 5 s after the last one.

@@ -6,6 +6,8 @@
 //!
 //! Requirements, numbered as in `docs/protocol.md`, to which the sections belong:
 //!
+//! - **ARQ-NUM-3** A sender SHOULD skip a number now and then, unpredictably (here after 64 to 127 packets, then at
+//!   doubling distances up to 8,191), against optimistic ACKs (RFC 9000 §21.4).
 //! - **ARQ-RTT-1** A newly acknowledged *largest* gives a sample: now minus its sending minus *delay*
 //!   (ARQ-ACK-4), smoothed by RFC 9002 §5.3. A client's first sample is the CHALLENGE to its *attempt*. Initially
 //!   100 ms with a variation of 50 ms are assumed, at a server at most the cookie's age in packet 0; a greater

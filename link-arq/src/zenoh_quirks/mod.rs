@@ -11,6 +11,10 @@
 //! | puts reliable messages and best effort into one batch, and opens a second link only where each has its own | parts the batch by kind ([`batch::by_kind`]) | the first byte; after best effort was seen in a priority, the headers of its messages | `write(&self, buffer, priority, reliability)`, and a batch for each |
 //! | drops a message of several batches when one of them waits, and has sent the others for nothing | takes the rest of a message that has begun ([`batch::more_or_nothing`]) | the first byte; of a fragment, its header | an argument `more` with it |
 //! | means to tell of a message in parts of which it drops the rest, and writes a batch of no bytes | writes nothing, and lets the next message begin anew | one comparison | the marker that it means to write |
+//!
+//! Tests that fail without them: `open_close`, `nothing_is_missing_where_a_write_was_waiting_at_the_close`,
+//! `what_arrives_before_a_close_is_whole_from_the_beginning`, `keep_alives_outlast_the_lease`,
+//! `best_effort_beside_reliable`.
 
 pub(crate) mod batch;
 pub(crate) mod given_up;
