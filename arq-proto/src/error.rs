@@ -70,8 +70,9 @@ pub enum ConnectionError {
     /// The peer's host says that nobody has the port open, and the peer is silent: its process has ended.
     #[error("the peer's port is closed (its process has ended?)")]
     PeerGone,
-    /// The peer restarted and opened a new connection from the same address.
-    #[error("replaced by a newer connection from the same address")]
+    /// The peer restarted and opened a new connection from the same address, or with the same credentials from the same
+    /// host, and does not answer any more.
+    #[error("replaced by a newer connection of the same client")]
     Replaced,
     /// The peer broke the protocol in an otherwise well-formed packet.
     #[error("protocol violation by the peer: {0}")]

@@ -13,6 +13,7 @@
 //! | a datagram comes | `Endpoint::route`, then as `Routed` says |
 //! | … `Connection(handle)` | `Connection::handle_datagram` of that one; `handle_datagrams` for several at once is cheaper |
 //! | … `Accepted { handle, connection, older }` | keep the connection under its handle and give it the datagram; if there is an `older` one, call its `Connection::handle_newcomer` with the sender's address |
+//! | … was handed to a connection | give what `Connection::poll_endpoint_event` says to `Endpoint::handle_event`, and tell each connection that this names by `Connection::handle_sibling` |
 //! | … `Reply` | send `reply` to where the datagram came from |
 //! | … `Dropped` | nothing |
 //! | the time of `poll_timeout` comes | `Connection::handle_timeout`; earlier or more often does no harm |

@@ -86,6 +86,12 @@ pub trait Session: Send + Sync + fmt::Debug {
         None
     }
 
+    /// Bytes that are the same for all who have what the peer has proved to hold, e.g. its certificate. Asked once, when
+    /// the handshake is over. Without them it has no former self to be told from others.
+    fn peer_credential(&self) -> Option<&[u8]> {
+        None
+    }
+
     /// Who the peer is, for those who know the type behind: the driver hands it on unread. Asked once, when the handshake
     /// is over.
     fn peer(&self) -> Option<Arc<dyn Any + Send + Sync>>;

@@ -4,7 +4,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -172,6 +172,8 @@ pub struct Host {
     pub(crate) life: u32,
     pub(crate) conns: BTreeMap<ConnectionHandle, Conn>,
     pub(crate) accepted: Vec<ConnId>,
+    /// Connections that are to ask their peers, since a client of their host has come from there.
+    pub(crate) siblings: Vec<(ConnectionHandle, IpAddr)>,
     pub(crate) rng: Rng,
     /// Nothing of it runs before then.
     pub(crate) frozen_until: Option<Instant>,
@@ -194,6 +196,7 @@ impl Host {
             life: 0,
             conns: BTreeMap::new(),
             accepted: Vec::new(),
+            siblings: Vec::new(),
             rng,
             frozen_until: None,
             steps: VecDeque::new(),
@@ -246,7 +249,10 @@ impl Host {
             }
             let events = take_events(conn, clock)?;
             while let Some(event) = conn.connection.poll_endpoint_event() {
-                self.endpoint.iter_mut().for_each(|e| e.handle_event(handle, event.clone()));
+                let ip = conn.connection.remote().ip();
+                let Some(endpoint) = &mut self.endpoint else { continue };
+                let older = endpoint.handle_event(handle, event);
+                self.siblings.extend(older.into_iter().map(|older| (older, ip)));
             }
             let read = conn.app.read(clock, &mut conn.connection);
             let written = conn.app.write(clock, &mut conn.connection);

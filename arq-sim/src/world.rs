@@ -507,6 +507,9 @@ impl World {
         }
         self.dispatch(id.host, outgoing);
         self.arm(id);
+        for (handle, ip) in std::mem::take(&mut self.hosts[id.host.0].siblings) {
+            self.with_conn(ConnId { handle, ..id }, |at, one, _| one.handle_sibling(at.now(), ip));
+        }
     }
 
     fn arm(&mut self, id: ConnId) {

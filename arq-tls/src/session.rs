@@ -160,6 +160,10 @@ impl Session for TlsSession {
         self.connection.export_keying_material([0; 16], LABEL, None).ok()
     }
 
+    fn peer_credential(&self) -> Option<&[u8]> {
+        self.connection.peer_certificates()?.first().map(AsRef::as_ref)
+    }
+
     fn peer(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         let shown = self.connection.peer_certificates()?;
         let peer = match self.has_raw_keys {

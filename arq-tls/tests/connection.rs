@@ -52,6 +52,23 @@ async fn assert_carries(from: &Connection, to: &Connection) {
     assert_eq!(to.recv(lane).await.unwrap(), message);
 }
 
+/// Programs of one host with one key: each newcomer makes the server ask the older ones, which answer.
+// ARQ-RPL-2
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_server_asks_the_older_connections_of_a_host() {
+    let psks = Psks::parse("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=").unwrap();
+    let listener = listener(Tls::server(psks.server_config().unwrap(), Some(&psks)));
+    let client = || Tls::client(psks.client_config().unwrap(), ServerName::Any, Some(&psks));
+    let (near, _one) = connect(&listener, client()).await.unwrap();
+    let far = listener.accept().await.unwrap();
+    let _other = connect(&listener, client()).await.unwrap();
+    let newcomer = listener.accept().await.unwrap();
+    // The driver hands this over after it has asked.
+    assert_carries(&near, &far).await;
+    assert_eq!((far.stats().suspicions, newcomer.stats().suspicions), (1, 0));
+}
+
 struct Fleet {
     ca: Authority,
     router: Identity,

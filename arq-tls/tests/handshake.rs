@@ -54,6 +54,21 @@ fn both_sides_come_to_the_same_keys_and_know_each_others_parameters() {
     }
 }
 
+/// A server tells clients apart by their certificates, and not by a key that all have.
+// ARQ-RPL-2
+#[test]
+fn credentials_are_those_of_the_holder() {
+    let shown = |[client, server]: &[Tls; 2]| {
+        let [_, server] = handshake(client, server, "router.fleet").unwrap();
+        server.session.peer_credential().unwrap().to_vec()
+    };
+    let one = certificates();
+    let own = shown(&one);
+    assert_eq!(own, shown(&one));
+    assert_ne!(own, shown(&certificates()));
+    assert_eq!(shown(&psk(PSK)), shown(&psk(PSK)));
+}
+
 #[test]
 fn keys_are_updated_as_often_as_one_likes() {
     let [client, server] = certificates();

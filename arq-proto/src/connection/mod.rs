@@ -57,6 +57,7 @@ use other_port::OtherPort;
 use outgoing::Outgoing;
 use path::Path;
 use paths::Others;
+pub(crate) use paths::ProvenClient;
 pub use paths::{EndpointEvent, Interface, PathEvent, PathState, PathStats, SocketSet};
 pub use receive::Datagram;
 pub use transmit::{Transmit, ONE_CHUNK_OVERHEAD_BYTES};

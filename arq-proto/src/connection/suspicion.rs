@@ -2,14 +2,14 @@
 
 //! Something says that the peer is gone: is it?
 //!
-//! A RESET, a REFUSE, a newcomer at the peer's address, and a report of its closed port all say so. An attacker who reads
+//! A RESET, a REFUSE, a newcomer at the peer's address or from its host, and a report of its closed port all say so. An attacker who reads
 //! packets can forge each of them, but cannot keep the peer from answering. So each makes this side *suspect* the peer,
 //! and ask. Any answer clears the suspicion. The association ends only if evidence repeats and bad luck does not explain
 //! the silence.
 //!
 //! Requirements, numbered as in `docs/protocol.md`, to which the sections belong:
 //!
-//! - **ARQ-SUS-1** Evidence (ARQ-RST-2, ARQ-RPL-1, ARQ-HS-9, ARQ-UNR-4) makes a side *suspect* the peer. It sends
+//! - **ARQ-SUS-1** Evidence (ARQ-RST-2, ARQ-RPL-1, -2, ARQ-HS-9, ARQ-UNR-4) makes a side *suspect* the peer. It sends
 //!   PING at once and then each third of a PTO base (each PTO base if there are only reports of another host).
 //!   After as many PINGs as ARQ-SUS-3 names, the interval doubles, up to 250 ms. The suspicion ends without a
 //!   verdict after 5 s, or twice the time of ARQ-SUS-3 if that is longer. Anything authentic ends it at once, and
@@ -23,9 +23,11 @@
 //!   million. `q` is the chance that a PING or its answer is lost (ARQ-LOS-3). The time is at least 80 ms; with
 //!   only reports, 250 ms if this side opened the association, and 1.25 s if the peer did. There is no least time
 //!   if the peer is on the same machine and has kept its address.
+//! - **ARQ-SUS-4** Where the evidence is that of ARQ-RPL-2, or that and reports, the time of ARQ-SUS-3 is at least
+//!   1.25 s, and counts from the first question in any case.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     time::{Duration, Instant},
 };
 
@@ -51,7 +53,8 @@ const MIN_SILENCE: Duration = Duration::from_millis(80);
 /// The same where there are only reports: a fade, or a firewall that reloads its rules, makes some, too.
 const MIN_SILENCE_OF_REPORTED: Duration = Duration::from_millis(250);
 /// The same for a peer that has dialled. A NAT that lost the peer's mapping answers in its place. The mapping is new once
-/// the peer sends, which it does each second while nobody answers.
+/// the peer sends, which it does each second while nobody answers. And where another program of the peer's host has come:
+/// that host is up, and stands still for no longer than a second.
 const MIN_SILENCE_OF_DIALLER: Duration = Duration::from_millis(1_250);
 /// Longest interval between questions beyond those that the verdict needs.
 const MAX_INTERVAL: Duration = Duration::from_millis(250);
@@ -65,6 +68,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) enum Evidence {
     /// A host reports that nobody has the port open.
     PortClosed,
+    /// A client of the peer's host has opened an association with the peer's credentials, from its IP address.
+    Sibling,
     /// RESET.
     Reset,
     /// REFUSE, of a handshake whose CHALLENGE came.
@@ -79,8 +84,13 @@ impl Evidence {
             Self::PortClosed => ConnectionError::PeerGone,
             Self::Reset => ConnectionError::PeerLostState,
             Self::Refused(reason) => ConnectionError::Refused(reason),
-            Self::Newcomer => ConnectionError::Replaced,
+            Self::Newcomer | Self::Sibling => ConnectionError::Replaced,
         }
+    }
+
+    /// Whether it says the less of the two: a closed port may be another's, and a sibling live beside the peer.
+    fn yields_to(self, other: Self) -> bool {
+        self == Self::PortClosed || self == Self::Sibling && other != Self::PortClosed
     }
 }
 
@@ -111,6 +121,20 @@ impl Connection {
         self.rearm(now);
     }
 
+    /// A client of the peer's host has opened an association from `ip`, with the peer's credentials: it may be the peer's
+    /// process, started again. Asks the peer of this one whether it lives, on the path that leads there.
+    pub fn handle_sibling(&mut self, now: Instant, ip: IpAddr) {
+        let now = self.advance(now);
+        let is_open = matches!(self.state, State::Open { .. } | State::Flushing { .. });
+        let path = self.all_paths().find(|path| path.remote.ip() == ip).map(|path| path.number);
+        if let Some(number) = path.filter(|_| is_open) {
+            self.with_path(number, |this| {
+                this.suspect(now, Evidence::Sibling, this.newest_sent());
+            });
+        }
+        self.rearm(now);
+    }
+
     /// The number of the newest packet that was sent, for evidence that names none.
     pub(super) fn newest_sent(&self) -> PacketNumber {
         PacketNumber(self.path.recovery.next_number().0.saturating_sub(1))
@@ -135,7 +159,7 @@ impl Connection {
                 })
             }
         };
-        if suspicion.evidence == Evidence::PortClosed {
+        if suspicion.evidence.yields_to(evidence) {
             suspicion.evidence = evidence;
         }
         let is_new = suspicion.refused == 0;
@@ -152,7 +176,12 @@ impl Connection {
         let least = self.least_silence(suspicion);
         let evidence = suspicion.evidence;
         let confirmed = suspicion.refused >= REFUSED_PACKETS && now >= suspicion.since + least;
-        let was_silent = evidence != Evidence::PortClosed && now >= self.life.heard_at + least;
+        let was_silent = match evidence {
+            Evidence::PortClosed => false,
+            // What it did before says nothing of a living one that was not asked.
+            Evidence::Sibling => now >= suspicion.since + least,
+            _ => now >= self.life.heard_at + least,
+        };
         let since = suspicion.since;
         if confirmed || was_silent && self.has_asked_in_vain() {
             self.convict(now, since, evidence);
@@ -210,6 +239,7 @@ impl Connection {
     /// The last question is given a whole probe time-out.
     fn least_silence(&self, suspicion: &Suspicion) -> Duration {
         let least = match (self.is_on_this_host(), suspicion.evidence, self.dialled) {
+            (_, Evidence::Sibling, _) => MIN_SILENCE_OF_DIALLER,
             (true, ..) => Duration::ZERO,
             (false, Evidence::PortClosed, true) => MIN_SILENCE_OF_REPORTED,
             (false, Evidence::PortClosed, false) => MIN_SILENCE_OF_DIALLER,

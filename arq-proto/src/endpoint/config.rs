@@ -2,7 +2,9 @@
 
 //! How does an endpoint behave, and how is a connection opened?
 
-use std::sync::Arc;
+use std::{hash::Hasher, sync::Arc};
+
+use siphasher::sip::SipHasher24;
 
 use crate::{
     config::Config,
@@ -82,6 +84,8 @@ pub struct Connect {
     pub server_name: String,
     /// The socket that the handshake goes through.
     pub socket: SocketId,
+    /// What names this host, see [`Self::on_host`].
+    pub host: Option<u64>,
 }
 
 impl Connect {
@@ -89,6 +93,16 @@ impl Connect {
     #[must_use]
     pub fn through(self, socket: SocketId) -> Self {
         Self { socket, ..self }
+    }
+
+    /// Names the running system of this host by bytes that no other one has, and that outlive the process (Linux:
+    /// `/proc/sys/kernel/random/boot_id`). A server, and nobody else, is told a digest of them where packets are sealed: by
+    /// that it finds what a killed process has left behind.
+    #[must_use]
+    pub fn on_host(self, name: &[u8]) -> Self {
+        let mut hasher = SipHasher24::new_with_key(b"zenoh-arq's host");
+        hasher.write(name);
+        Self { host: Some(hasher.finish()), ..self }
     }
 
     /// Seals packets with the keys of a handshake with `server_name`.

@@ -88,7 +88,7 @@ impl Endpoint {
             match frame {
                 HandshakeFrame::Cookie(bytes) => cookie = Some(bytes),
                 HandshakeFrame::Flight(_) => has_flight = true,
-                HandshakeFrame::Close { .. } => {}
+                HandshakeFrame::Host(_) | HandshakeFrame::Close { .. } => {}
             }
         }
         if !has_flight {
@@ -143,6 +143,7 @@ impl Endpoint {
             remote_cids: vec![client],
             remote: from,
             is_accepted: true,
+            client: None,
         });
         // Which instance a newcomer is of nobody tells: the one that has been there longest is asked whether it lives. False
         // newcomers do not take its place.

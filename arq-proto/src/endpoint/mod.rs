@@ -7,7 +7,7 @@ mod cookie;
 mod hello;
 
 use std::{
-    collections::{btree_map::Entry, BTreeMap, VecDeque},
+    collections::{btree_map::Entry, BTreeMap, BTreeSet, VecDeque},
     hash::Hasher,
     net::SocketAddr,
     time::{Duration, Instant},
@@ -20,7 +20,7 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 use crate::{
     admission::{Answers, Places, Seats},
     config::Config,
-    connection::{is_same, Accepted, Connection, EndpointEvent, Origin, ATTEMPTS},
+    connection::{is_same, Accepted, Connection, EndpointEvent, Origin, ProvenClient, ATTEMPTS},
     error::RefuseReason,
     session::Protection,
     stats::EndpointStats,
@@ -54,6 +54,8 @@ const RESETS: u16 = DEFAULT_MAX_CONNECTIONS as u16;
 const VALIDATED_HANDSHAKES: usize = 1_024;
 /// Such handshakes that are begun in 250 ms: a signature and a key exchange each, a twentieth of a core.
 const BEGUN: u16 = 50;
+/// Older connections of a client that are asked when it opens another one. One that holds many lives.
+const MAX_SIBLINGS: usize = 16;
 /// Ids that a peer may have said before it has proved who it is.
 const MAX_REMOTE_IDS: usize = 8;
 
@@ -96,6 +98,8 @@ struct Known {
     remote: SocketAddr,
     /// The peer has opened it.
     is_accepted: bool,
+    /// A digest of the host and the credentials that the peer has proved.
+    client: Option<u128>,
 }
 
 impl Known {
@@ -124,6 +128,8 @@ pub struct Endpoint {
     by_peer: BTreeMap<SocketAddr, (ConnectionHandle, u64)>,
     /// Those that a HELLO has made, which is repeated.
     by_hello: BTreeMap<(SocketAddr, ConnectionId), ConnectionHandle>,
+    /// Accepted ones by host and credentials of the peer.
+    by_client: BTreeSet<(u128, ConnectionHandle)>,
     closed: VecDeque<(Instant, ConnectionId)>,
     /// Cookies issued before this time are refused.
     cookies_from_us: u64,
@@ -160,6 +166,7 @@ impl Endpoint {
             by_remote_cid: BTreeMap::new(),
             by_peer: BTreeMap::new(),
             by_hello: BTreeMap::new(),
+            by_client: BTreeSet::new(),
             closed: VecDeque::new(),
             cookies_from_us: 0,
             challenges: Answers::new(CHALLENGES, slot_key, now),
@@ -191,7 +198,7 @@ impl Endpoint {
         remote: SocketAddr,
         connect: impl Into<Connect>,
     ) -> (ConnectionHandle, Connection) {
-        let Connect { config, protection, server_name, socket } = connect.into();
+        let Connect { config, protection, server_name, socket, host } = connect.into();
         self.now = self.now.max(now);
         let local_cid = ConnectionId(self.rng.next_u64());
         let attempts = match &protection {
@@ -205,21 +212,28 @@ impl Endpoint {
             remote_cids: Vec::new(),
             remote,
             is_accepted: false,
+            client: None,
         });
         let origin = self.origin(config, remote, local_cid);
         let mut connection = match protection {
             Protection::Clear => Connection::connect(now, origin, self.instance),
             Protection::Sealed(security) => {
-                Connection::connect_sealed(now, origin, security, server_name)
+                Connection::connect_sealed(now, origin, security, (server_name, host))
             }
         };
         connection.begin_through(socket);
         (handle, connection)
     }
 
-    /// Takes what [`Connection::poll_endpoint_event`] gave.
-    pub fn handle_event(&mut self, handle: ConnectionHandle, event: EndpointEvent) {
-        let Some(known) = self.known.get_mut(&handle) else { return };
+    /// Takes what [`Connection::poll_endpoint_event`] gave. Returns older connections of the same host with the same
+    /// credentials, which this one has perhaps come to replace, 16 at most: call [`Connection::handle_sibling`] of each with
+    /// the IP address of this one's peer, and let it transmit.
+    pub fn handle_event(
+        &mut self,
+        handle: ConnectionHandle,
+        event: EndpointEvent,
+    ) -> Vec<ConnectionHandle> {
+        let Some(known) = self.known.get_mut(&handle) else { return Vec::new() };
         for id in event.local {
             // One that is taken stays with whom it belongs to: that path will not open.
             if let Entry::Vacant(place) = self.by_local_cid.entry(id) {
@@ -231,6 +245,27 @@ impl Endpoint {
             known.remote_cids.push(id);
             self.by_remote_cid.entry(id).or_insert(handle);
         }
+        event.client.map(|client| self.siblings(handle, &client)).unwrap_or_default()
+    }
+
+    /// The newest others of the same client's: a host that starts again and again leaves those behind.
+    fn siblings(
+        &mut self,
+        handle: ConnectionHandle,
+        client: &ProvenClient,
+    ) -> Vec<ConnectionHandle> {
+        let mut hasher = SipHasher24::new_with_key(&self.cookie_key);
+        hasher.write(b"client");
+        hasher.write(&client.host.to_be_bytes());
+        hasher.write(&client.credential);
+        let digest = hasher.finish128().as_u128();
+        if let Some(known) = self.known.get_mut(&handle) {
+            known.client = Some(digest);
+        }
+        let of_client = self.by_client.range((digest, ConnectionHandle(0))..(digest, handle));
+        let siblings = of_client.rev().take(MAX_SIBLINGS).map(|(_, handle)| *handle).collect();
+        self.by_client.insert((digest, handle));
+        siblings
     }
 
     /// Forgets a connection that has drained.
@@ -252,6 +287,9 @@ impl Endpoint {
             return;
         }
         self.places.give_back(known.remote.ip());
+        if let Some(client) = known.client {
+            self.by_client.remove(&(client, handle));
+        }
         if self.by_peer.get(&known.remote).is_some_and(|&(current, _)| current == handle) {
             self.by_peer.remove(&known.remote);
         }
@@ -413,6 +451,7 @@ impl Endpoint {
             remote_cids: vec![accepted.remote_cid],
             remote: from,
             is_accepted: true,
+            client: None,
         });
         self.places.take(from.ip());
         let previous = self.by_peer.insert(from, (handle, instance));

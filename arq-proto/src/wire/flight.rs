@@ -22,6 +22,7 @@ use crate::{
 const PADDING: u8 = 0x00;
 const COOKIE: u8 = 0x01;
 const CLOSE: u8 = 0x04;
+const HOST: u8 = 0x08;
 const FLIGHT: u8 = 0x09;
 
 /// The longest flight, in bytes: certificate chains of three RSA-4096 keys are a third of it.
@@ -87,6 +88,8 @@ pub enum HandshakeFrame<'a> {
     Cookie(&'a [u8]),
     /// A symbol of a flight.
     Flight(FlightFrame<'a>),
+    /// What names the client's host as long as its system runs. Sealed alone.
+    Host(u64),
     /// There will be no association. Sealed alone.
     Close {
         /// The alert (RFC 8446 §6).
@@ -97,6 +100,9 @@ pub enum HandshakeFrame<'a> {
 }
 
 impl<'a> HandshakeFrame<'a> {
+    /// Bytes of a [`Self::Host`].
+    pub const HOST_BYTES: usize = 1 + 8;
+
     /// Appends the frame.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -106,6 +112,10 @@ impl<'a> HandshakeFrame<'a> {
                 out.extend_from_slice(cookie);
             }
             Self::Flight(flight) => flight.encode(out),
+            Self::Host(host) => {
+                out.push(HOST);
+                out.extend_from_slice(&host.to_be_bytes());
+            }
             Self::Close { alert, reason } => {
                 out.extend_from_slice(&[CLOSE, *alert]);
                 put_varint(out, reason.len() as u64);
@@ -126,6 +136,7 @@ impl<'a> HandshakeFrame<'a> {
                 Self::Cookie(reader.bytes(len as usize, "cookie")?)
             }
             FLIGHT => Self::Flight(FlightFrame::decode(reader)?),
+            HOST => Self::Host(reader.u64("host")?),
             CLOSE => {
                 let alert = reader.u8("close.alert")?;
                 let reason = reader.prefixed("close.reason")?;

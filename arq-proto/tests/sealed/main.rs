@@ -15,5 +15,6 @@ mod handshake;
 mod keys;
 mod paths;
 mod policy;
+mod siblings;
 mod storm;
 mod twins;

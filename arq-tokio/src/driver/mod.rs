@@ -17,6 +17,7 @@ mod connection;
 mod contact;
 mod endpoint;
 mod handshakes;
+mod host;
 mod lanes;
 #[cfg(all(test, shuttle))]
 mod model;

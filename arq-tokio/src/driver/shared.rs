@@ -22,7 +22,7 @@ use tokio::{
 use super::{
     connection::{Connection, Inner},
     handshakes::{Handshakes, Unopened},
-    now,
+    host, now,
     paths::Paths,
     ports::{Mask, Sockets},
     sorted::Sorted,
@@ -181,6 +181,10 @@ impl Shared {
         remote: SocketAddr,
         connect: Connect,
     ) -> Option<Arc<Inner>> {
+        let connect = match host::name() {
+            Some(name) if connect.host.is_none() => connect.on_host(name),
+            _ => connect,
+        };
         let (config, socket) = (connect.config.clone(), connect.socket);
         let bound = self.sockets().get(socket).map_or(self.local, DatagramSocket::local_addr);
         let mut registry = self.registry.lock();
@@ -281,12 +285,17 @@ impl Shared {
         }
     }
 
-    /// What a connection tells of its ids, so that packets of its other paths find it.
-    pub(super) fn handle_events(&self, handle: ConnectionHandle, events: Vec<EndpointEvent>) {
+    /// What a connection tells of its ids and its peer, so that packets of its other paths find it. Returns those whose
+    /// peers it has perhaps come to replace.
+    pub(super) fn handle_events(
+        &self,
+        handle: ConnectionHandle,
+        events: Vec<EndpointEvent>,
+    ) -> Vec<Arc<Inner>> {
         let mut registry = self.registry.lock();
-        for event in events {
-            registry.core.handle_event(handle, event);
-        }
+        let registry = &mut *registry;
+        let older = events.into_iter().flat_map(|event| registry.core.handle_event(handle, event));
+        older.filter_map(|older| registry.connections.get(&older).cloned()).collect()
     }
 
     pub(super) fn connection(&self, handle: ConnectionHandle) -> Option<Arc<Inner>> {

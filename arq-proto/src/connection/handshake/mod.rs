@@ -19,7 +19,10 @@ pub(super) use clear::{CookieEcho, Hello};
 pub(crate) use sealed_client::ATTEMPTS;
 pub(crate) use sealed_server::Offer;
 
-use super::{receive::Arrived, transmit::Transmit, unreachable::is_same, Connection, State};
+use super::{
+    paths::ProvenClient, receive::Arrived, transmit::Transmit, unreachable::is_same, Connection,
+    State,
+};
 use crate::{
     event::Event,
     session::SessionError,
@@ -101,6 +104,7 @@ impl Connection {
         let differs = |what| SessionError::new(Some(ILLEGAL_PARAMETER), what);
         let Some(handshake) = &mut self.handshake else { return Ok(()) };
         let (session, application) = (handshake.session.take(), handshake.application.take());
+        let host = handshake.host.filter(|_| !self.dialled);
         let (Some(session), Some((keys, updates))) = (session, application) else {
             return Err(SessionError::new(None, "the session has no keys"));
         };
@@ -120,6 +124,10 @@ impl Connection {
         self.set_protection(PacketProtection::sealed(sealed));
         self.apply_params(terms.params);
         self.agree_on_paths(paths_key);
+        if let (Some(host), Some(credential)) = (host, session.peer_credential()) {
+            self.tell_endpoint().client =
+                Some(ProvenClient { host, credential: credential.into() });
+        }
         Ok(())
     }
 

@@ -56,6 +56,8 @@ pub(in crate::connection) struct Handshake<S> {
     pub(super) incoming: FlightIn,
     /// Datagrams to send.
     pub(super) due: u8,
+    /// What names the client's host, if it tells.
+    pub(super) host: Option<u64>,
     /// Something of the peer's has opened.
     pub(super) has_opened: bool,
     /// The last word, in a whole datagram.
@@ -100,6 +102,7 @@ impl<S> Handshake<S> {
             sealed: None,
             incoming: FlightIn::default(),
             due: 0,
+            host: None,
             has_opened: false,
             farewell: None,
         }
@@ -205,11 +208,12 @@ impl<S> Handshake<S> {
 
     /// Bytes of a sealed symbol behind the clear one that leaves with it.
     fn room_for_sealed(&self) -> usize {
-        let clear = match (self.is_client, &self.clear) {
+        let beside = match (self.is_client, &self.clear) {
             (false, Some(clear)) => clear.symbol_bytes() + FlightFrame::MAX_OVERHEAD,
+            (true, _) if self.host.is_some() => HandshakeFrame::HOST_BYTES,
             _ => 0,
         };
-        let taken = HandshakeHeader::MAX_OVERHEAD + FlightFrame::MAX_OVERHEAD + clear;
+        let taken = HandshakeHeader::MAX_OVERHEAD + FlightFrame::MAX_OVERHEAD + beside;
         usize::from(self.datagram_bytes).saturating_sub(taken)
     }
 
@@ -257,7 +261,8 @@ impl<S> Handshake<S> {
                 HandshakeFrame::Close { alert, reason } => {
                     return Ok(Progress::Closed { alert, reason: reason.to_owned() });
                 }
-                HandshakeFrame::Cookie(_) => {}
+                HandshakeFrame::Host(host) if !self.is_client => self.host = Some(host),
+                HandshakeFrame::Host(_) | HandshakeFrame::Cookie(_) => {}
             }
         }
         let is_over = |session: &dyn Session| !session.is_handshaking();
@@ -278,6 +283,9 @@ impl<S> Handshake<S> {
             flight.next_symbol(|symbol| HandshakeFrame::Flight(symbol).encode(&mut clear));
         }
         if let Some(flight) = &mut self.sealed {
+            if let (true, Some(host)) = (self.is_client, self.host) {
+                HandshakeFrame::Host(host).encode(&mut sealed);
+            }
             flight.next_symbol(|symbol| HandshakeFrame::Flight(symbol).encode(&mut sealed));
         }
         self.write_frames(HandshakeHeader { dcid, scid, attempt, clear: &clear }, &sealed, out);

@@ -84,7 +84,7 @@ impl Connection {
         now: Instant,
         origin: Origin,
         security: Arc<dyn Security>,
-        server_name: String,
+        (server_name, host): (String, Option<u64>),
     ) -> Self {
         let first_id = origin.local_cid;
         let mut connection = Self::connect(now, origin, 0);
@@ -103,7 +103,8 @@ impl Connection {
             doubt: None,
         };
         let bytes = connection.config.mtu.map_or(BASE_MTU, |mtu| mtu.min(BASE_MTU));
-        let handshake = Handshake::new(security, Side::Client(asking), true, bytes);
+        let mut handshake = Handshake::new(security, Side::Client(asking), true, bytes);
+        handshake.host = host;
         connection.expect_keys(handshake);
         if let Err(error) = connection.begin_attempt() {
             connection.end(ConnectionError::HandshakeFailed(error));

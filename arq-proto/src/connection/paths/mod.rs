@@ -68,12 +68,23 @@ impl SocketSet {
 }
 
 /// What a connection tells its [`Endpoint`](crate::Endpoint): see [`Connection::poll_endpoint_event`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EndpointEvent {
     /// Ids by which its packets name this side.
     pub(crate) local: Vec<ConnectionId>,
     /// Ids by which they name the peer.
     pub(crate) remote: Vec<ConnectionId>,
+    /// Who the peer is, if it has dialled, and proved and told that.
+    pub(crate) client: Option<ProvenClient>,
+}
+
+/// What a handshake has shown of a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ProvenClient {
+    /// What names its host.
+    pub(crate) host: u64,
+    /// The same for all who have what it has proved to hold.
+    pub(crate) credential: Vec<u8>,
 }
 
 /// Where a path stands.
@@ -196,6 +207,10 @@ impl Connection {
         self.others.event.take()
     }
 
+    pub(super) fn tell_endpoint(&mut self) -> &mut EndpointEvent {
+        self.others.event.get_or_insert_default()
+    }
+
     /// How each path stands; the first is the one of the handshake.
     pub fn paths(&self) -> impl Iterator<Item = PathStats> + '_ {
         let srtt = |path: &Path| match path.recovery.rtt() {
@@ -303,7 +318,8 @@ impl Connection {
         let first = (self.path.local_cid, self.path.remote_cid);
         let ids = Ids::new(&key, self.dialled, first);
         let (local, remote) = (ids.local[1..].to_vec(), ids.remote[1..].to_vec());
-        self.others.event = Some(EndpointEvent { local, remote });
+        let event = self.tell_endpoint();
+        (event.local, event.remote) = (local, remote);
         self.others.ids = Some(ids);
     }
 

@@ -192,14 +192,18 @@ impl Inner {
         datagrams: impl Iterator<Item = Datagram<'a>>,
     ) {
         let spent = std::mem::take(&mut *self.spent.lock());
-        let events = self.with_core(|state, now| {
+        let (events, from) = self.with_core(|state, now| {
             spent.into_iter().for_each(|message| state.core.recycle(message));
             state.core.handle_datagrams(now, datagrams);
-            std::iter::from_fn(|| state.core.poll_endpoint_event()).collect::<Vec<_>>()
+            let events = std::iter::from_fn(|| state.core.poll_endpoint_event());
+            (events.collect::<Vec<_>>(), state.core.remote().ip())
         });
         // Before anything is sent that an answer to a new id may follow; never under this connection's lock.
         if let Some(endpoint) = self.endpoint.upgrade().filter(|_| !events.is_empty()) {
-            endpoint.handle_events(self.handle, events);
+            for older in endpoint.handle_events(self.handle, events) {
+                older.with_core(|state, now| state.core.handle_sibling(now, from));
+                older.transmit(DRIVER_BATCHES);
+            }
         }
     }
 
