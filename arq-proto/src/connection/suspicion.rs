@@ -2,10 +2,10 @@
 
 //! Something says that the peer is gone: is it?
 //!
-//! A RESET, a REFUSE, a newcomer at the peer's address or from its host, and a report of its closed port all say so. An attacker who reads
-//! packets can forge each of them, but cannot keep the peer from answering. So each makes this side *suspect* the peer,
-//! and ask. Any answer clears the suspicion. The association ends only if evidence repeats and bad luck does not explain
-//! the silence.
+//! A RESET, a REFUSE, a newcomer at the peer's address or from its host, and a report of its closed port all say so. An
+//! attacker who reads packets can forge each of them, but cannot keep the peer from answering. So each makes this side
+//! *suspect* the peer, and ask. Any answer clears the suspicion. The association ends only if evidence repeats and bad
+//! luck does not explain the silence.
 //!
 //! Requirements, numbered as in `docs/protocol.md`, to which the sections belong:
 //!
