@@ -114,6 +114,10 @@ def ack_bitmap(reader):
     return f"ACK {' '.join(map(str, numbers))} after {delay} us"
 
 
+def with_counts(acknowledgement):
+    return lambda r: f"{acknowledgement(r)}, ECT(0) {r.varint()} ECT(1) {r.varint()} CE {r.varint()}"
+
+
 def path(reader):
     number = reader.uint(8)
     if number > 3:
@@ -177,9 +181,13 @@ FRAMES = {
     0x05: lambda r: f"MAX_DATA {r.varint()}",
     0x06: lambda r: f"PATH_CHALLENGE {r.uint(64):016x}",
     0x07: lambda r: f"PATH_RESPONSE {r.uint(64):016x}",
+    0x08: with_counts(ack_ranges),
+    0x09: with_counts(ack_bitmap),
     0x0A: lambda r: f"PATH {path(r)} {ack_ranges(r)}",
     0x0B: lambda r: f"PATH {path(r)} {ack_bitmap(r)}",
     0x0C: path_state,
+    0x0E: lambda r: f"PATH {path(r)} {with_counts(ack_ranges)(r)}",
+    0x0F: lambda r: f"PATH {path(r)} {with_counts(ack_bitmap)(r)}",
 }
 LANE_FRAMES = {
     0x10: message,

@@ -18,8 +18,8 @@ use arq_proto::{
         frame::{ChunkFrame, Frame},
         protection::{Opened, PacketProtection},
     },
-    Config, ConfigBuilder, CongestionConfig, ConnectionId, LaneId, PacketNumber, PathNumber,
-    Reliability,
+    Config, ConfigBuilder, CongestionConfig, ConnectionId, EcnCounts, LaneId, PacketNumber,
+    PathNumber, Reliability,
 };
 use arq_sim::{
     harness::Victim,
@@ -100,7 +100,7 @@ fn acks(c: &mut Criterion) {
     group.bench_function("encode a window of 1,024 with 10 % missing", |b| {
         b.iter(|| {
             out.clear();
-            Ack::encode(black_box(&set), 10, 1_000, &mut out)
+            Ack::encode(black_box(&set), 10, EcnCounts::NONE, 1_000, &mut out)
         });
     });
     group.bench_function("decode it", |b| {
@@ -115,7 +115,7 @@ fn acks(c: &mut Criterion) {
                 set.insert(number);
             }
         }
-        assert!(Ack::encode(&set, 10, 1_000, &mut frames));
+        assert!(Ack::encode(&set, 10, EcnCounts::NONE, 1_000, &mut frames));
         (victim, data_packet(at, 0, false, &frames))
     };
     for (name, holes) in

@@ -8,6 +8,7 @@
 use std::time::{Duration, Instant};
 
 use crate::{
+    ecn::{EcnCodepoint, EcnCounts},
     path_loss::PathLoss,
     range_set::RangeSet,
     units::{PacketNumber, PathNumber},
@@ -57,6 +58,10 @@ pub(crate) struct AckManager {
     round_packets: u64,
     /// Numbers below are counted as arrived or lost, in their order; the first to arrive is the first counted.
     counted: u64,
+    /// With which codepoints packets have arrived.
+    ecn: EcnCounts,
+    /// When a mark last made an acknowledgement due.
+    mark_told_at: Option<Instant>,
     /// How much of what the peer sends is lost.
     pub(crate) loss: PathLoss,
 }
@@ -77,6 +82,8 @@ impl AckManager {
             round_start: now,
             round_packets: 0,
             counted: 0,
+            ecn: EcnCounts::NONE,
+            mark_told_at: None,
             loss: PathLoss::default(),
         }
     }
@@ -109,7 +116,9 @@ impl AckManager {
         floor: u64,
         ack: AckRequest,
         rtt: Duration,
+        ecn: Option<EcnCodepoint>,
     ) {
+        ecn.into_iter().for_each(|codepoint| self.ecn.add(codepoint));
         let gap = self.changes_gaps(number.0);
         self.pass_outage(number.0);
         self.received.insert(number.0);
@@ -128,11 +137,26 @@ impl AckManager {
         self.count_round(now, rtt);
         self.untold = true;
         self.unacked += 1;
-        if ack == AckRequest::Now || self.gap || self.unacked >= self.every {
+        let tells_mark = ecn == Some(EcnCodepoint::Ce) && self.takes_mark(now, rtt);
+        if ack == AckRequest::Now || self.gap || self.unacked >= self.every || tells_mark {
             self.due = true;
         } else if self.deadline.is_none() {
             self.deadline = Some(now + (rtt / 8).min(self.max_delay));
         }
+    }
+
+    /// Whether a mark is to be told at once. The sender heeds one in a round trip: the others can wait.
+    fn takes_mark(&mut self, now: Instant, rtt: Duration) -> bool {
+        let is_new = self.mark_told_at.is_none_or(|at| now.saturating_duration_since(at) >= rtt);
+        if is_new {
+            self.mark_told_at = Some(now);
+        }
+        is_new
+    }
+
+    /// Packets that have arrived with the mark of a queue.
+    pub(crate) fn marks(&self) -> u64 {
+        self.ecn.ce
     }
 
     /// Whether a packet opens a hole or closes one (part of one).
@@ -206,7 +230,7 @@ impl AckManager {
         out: &mut Vec<u8>,
     ) {
         let delay = self.delay_us(now);
-        self.untold &= !Ack::encode_of_path(path, &self.received, delay, room, out);
+        self.untold &= !Ack::encode_of_path(path, &self.received, delay, self.ecn, room, out);
     }
 
     fn delay_us(&self, now: Instant) -> u64 {
@@ -217,7 +241,7 @@ impl AckManager {
 
     /// Appends an acknowledgement of everything in the window, if it fits into `room` bytes.
     pub(crate) fn write(&mut self, now: Instant, room: usize, out: &mut Vec<u8>) -> bool {
-        if !Ack::encode(&self.received, self.delay_us(now), room, out) {
+        if !Ack::encode(&self.received, self.delay_us(now), self.ecn, room, out) {
             return false;
         }
         self.unacked = 0;
@@ -251,7 +275,7 @@ mod tests {
     }
 
     fn receive(acks: &mut AckManager, now: Instant, number: u64, request: AckRequest) {
-        acks.on_packet(now, PacketNumber(number), 0, request, RTT);
+        acks.on_packet(now, PacketNumber(number), 0, request, RTT, None);
     }
 
     // ARQ-ACK-1, ARQ-ACK-2
@@ -282,16 +306,39 @@ mod tests {
         assert!(!acks.has_news(), "acknowledgements are not acknowledged");
     }
 
+    // ARQ-ECN-1
+    #[test]
+    fn a_mark_is_told_at_once_but_not_each() {
+        let t0 = t0();
+        let mut acks = AckManager::new(Duration::from_millis(5), t0);
+        let due_after = |acks: &mut AckManager, number, at, codepoint| {
+            // Many in a round trip: without a mark it would wait.
+            acks.every = 32;
+            let request = AckRequest::Eventually;
+            acks.on_packet(at, PacketNumber(number), 0, request, RTT, codepoint);
+            let due = acks.is_due();
+            acks.write(at, 1_000, &mut Vec::new());
+            due
+        };
+        let (ect, ce) = (Some(EcnCodepoint::Ect0), Some(EcnCodepoint::Ce));
+        assert!(!due_after(&mut acks, 0, t0, ect));
+        assert!(due_after(&mut acks, 1, t0, ce));
+        assert!(!due_after(&mut acks, 2, t0 + RTT / 2, ce), "the round trip is not over");
+        assert!(due_after(&mut acks, 3, t0 + RTT, ce));
+        assert!(!due_after(&mut acks, 4, t0 + RTT, Some(EcnCodepoint::Ect1)));
+        assert_eq!(acks.ecn, EcnCounts { ect0: 1, ect1: 1, ce: 3 });
+    }
+
     // ARQ-NUM-2
     #[test]
     fn a_number_that_no_packet_may_have_is_not_taken() {
         let t0 = t0();
         let mut acks = AckManager::new(Duration::ZERO, t0);
         let last = PacketNumber(PacketNumber::MAX.0 - 1);
-        acks.on_packet(t0, PacketNumber(last.0 - 1), last.0 - 1, AckRequest::No, RTT);
+        acks.on_packet(t0, PacketNumber(last.0 - 1), last.0 - 1, AckRequest::No, RTT, None);
         assert_eq!(acks.expand(last.truncate()), Some(last));
         assert_eq!(acks.expand(PacketNumber::MAX.truncate()), None);
-        acks.on_packet(t0, last, last.0, AckRequest::No, RTT);
+        acks.on_packet(t0, last, last.0, AckRequest::No, RTT, None);
         assert_eq!(acks.expand(PacketNumber::MAX.truncate()), None);
     }
 
@@ -300,7 +347,7 @@ mod tests {
     fn what_is_below_the_floor_is_old() {
         let t0 = t0();
         let mut acks = AckManager::new(Duration::ZERO, t0);
-        acks.on_packet(t0, PacketNumber(100), 90, AckRequest::Eventually, RTT);
+        acks.on_packet(t0, PacketNumber(100), 90, AckRequest::Eventually, RTT, None);
         assert_eq!(acks.classify(PacketNumber(89)), Arrival::Duplicate);
         assert_eq!(acks.classify(PacketNumber(90)), Arrival::New);
         assert_eq!(acks.classify(PacketNumber(100)), Arrival::Duplicate);
@@ -312,7 +359,7 @@ mod tests {
         let mut acks = AckManager::new(Duration::ZERO, t0);
         for number in numbers {
             let floor = number.saturating_sub(8);
-            acks.on_packet(t0, PacketNumber(number), floor, AckRequest::Eventually, RTT);
+            acks.on_packet(t0, PacketNumber(number), floor, AckRequest::Eventually, RTT, None);
         }
         acks.loss.upper().as_f64()
     }

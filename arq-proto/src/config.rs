@@ -53,6 +53,16 @@ pub enum CongestionConfig {
     Bbr,
 }
 
+impl CongestionConfig {
+    /// Whether it yields to queues that mark instead of dropping. Who does not must not ask for marks (RFC 3168 §5).
+    pub(crate) const fn heeds_marks(self) -> bool {
+        match self {
+            Self::Constant { .. } => false,
+            Self::Aimd | Self::Cubic | Self::Bbr => true,
+        }
+    }
+}
+
 /// Repair symbols sent with a message before anything is known to be lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -84,6 +94,9 @@ pub struct ConfigBuilder {
     pub fec: FecConfig,
     /// Limits the bytes in flight.
     pub congestion: CongestionConfig,
+    /// Whether packets are marked as capable of ECN (RFC 3168) where the path shows to carry that: queues that mark do not
+    /// drop then. Never with [`CongestionConfig::Constant`]. Needs a driver that sets and tells [codepoints](crate::Transmit::ecn).
+    pub ecn: bool,
     /// The most that this side sends, in bits of UDP payload per second, `8_000..=10^12`, everything
     /// counted: repairs and acknowledgements too. Acknowledgements and probes do not wait for it, but
     /// chunks wait for them. `None` leaves it to the controller. For a share of a link that others
@@ -150,6 +163,7 @@ impl Default for ConfigBuilder {
             chunk_bytes: None,
             fec: FecConfig::Auto,
             congestion: CongestionConfig::Bbr,
+            ecn: true,
             max_rate_bps: None,
             window_packets: None,
             reorder: true,

@@ -53,6 +53,7 @@ mod chunk_size;
 pub mod config;
 mod congestion;
 mod connection;
+mod ecn;
 mod endpoint;
 mod error;
 mod event;
@@ -98,6 +99,7 @@ pub use connection::{
     Connection, Datagram, EndpointEvent, Interface, PathEvent, PathState, PathStats, Refusal,
     SocketSet, Transmit, UnreachableReport, ONE_CHUNK_OVERHEAD_BYTES,
 };
+pub use ecn::{EcnCodepoint, EcnCounts, EcnState};
 pub use endpoint::{Connect, ConnectionHandle, Endpoint, EndpointConfig, Routed};
 pub use error::{ConnectionError, RefuseReason, SendError, Unreachable, Violation};
 pub use event::Event;

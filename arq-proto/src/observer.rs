@@ -6,11 +6,13 @@
 use std::{fmt, time::Instant};
 
 use crate::{
+    ecn::EcnCounts,
     error::ConnectionError,
     sent::LossCause,
     stats::Stats,
     units::{LaneId, MessageSeq, PathNumber},
     wire::{
+        ack::Ack,
         cursor::Reader,
         frame::{ChunkFrame, Frame as WireFrame, RepairFrame},
     },
@@ -85,6 +87,8 @@ pub enum Frame<'a> {
         delay_us: u64,
         /// First and last number of each range, the highest range first.
         ranges: Vec<(u64, u64)>,
+        /// With which codepoints of ECN packets have arrived, if any has one.
+        ecn: Option<EcnCounts>,
     },
     /// The connection ends.
     Close {
@@ -107,6 +111,8 @@ pub enum Frame<'a> {
         delay_us: u64,
         /// First and last number of each range, the highest range first.
         ranges: Vec<(u64, u64)>,
+        /// With which codepoints of ECN packets have arrived, if any has one.
+        ecn: Option<EcnCounts>,
     },
     /// What a path is to be used for.
     PathState {
@@ -177,7 +183,8 @@ impl<'a> From<WireFrame<'a>> for Frame<'a> {
             WireFrame::Padding => Self::Padding,
             WireFrame::Ping => Self::Ping,
             WireFrame::Ack(ack) => {
-                Self::Ack { delay_us: ack.delay_us, ranges: ack.ranges.into_vec() }
+                let Ack { delay_us, ranges, ecn } = ack;
+                Self::Ack { delay_us, ranges: ranges.into_vec(), ecn }
             }
             WireFrame::Close { reason } => Self::Close { reason },
             WireFrame::MaxData { bytes } => Self::MaxData(bytes),
@@ -185,7 +192,8 @@ impl<'a> From<WireFrame<'a>> for Frame<'a> {
             WireFrame::PathChallenge(token) => Self::PathChallenge(token),
             WireFrame::PathResponse(token) => Self::PathResponse(token),
             WireFrame::PathAck { path, ack } => {
-                Self::PathAck { path, delay_us: ack.delay_us, ranges: ack.ranges.into_vec() }
+                let Ack { delay_us, ranges, ecn } = ack;
+                Self::PathAck { path, delay_us, ranges: ranges.into_vec(), ecn }
             }
             WireFrame::PathState { path, sequence, wish } => {
                 Self::PathState { path, sequence, wish: wish.name() }

@@ -72,6 +72,8 @@ pub(crate) struct SentPacket {
     pub(crate) bytes: u16,
     pub(crate) fate: Fate,
     pub(crate) app_limited: bool,
+    /// It left as ECT(0).
+    pub(crate) ect: bool,
     pub(crate) burst: Burst,
     pub(crate) side: Side,
     pub(crate) contents: Contents,
@@ -351,6 +353,7 @@ mod tests {
             bytes: 100,
             fate,
             app_limited: false,
+            ect: false,
             burst,
             side,
             contents,

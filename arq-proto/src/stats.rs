@@ -4,7 +4,10 @@
 
 use std::time::Duration;
 
-use crate::units::{LaneId, Probability};
+use crate::{
+    ecn::EcnState,
+    units::{LaneId, Probability},
+};
 
 /// A snapshot of one connection. Counters only grow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,6 +56,12 @@ pub struct Stats {
     pub packets_lost: u64,
     /// Packets declared lost that were acknowledged later.
     pub packets_spuriously_lost: u64,
+    /// Whether our packets are marked as capable of ECN (RFC 3168) on the path of the handshake.
+    pub ecn: EcnState,
+    /// Packets of ours that queues have marked (CE), as the peer says.
+    pub packets_marked: u64,
+    /// Packets of the peer's that queues have marked.
+    pub marks_received: u64,
     /// Chunks sent again.
     pub chunks_retransmitted: u64,
     /// Small messages that were sent again in a later packet, ahead of any loss (bundling).

@@ -10,8 +10,8 @@ use std::{
 };
 
 use arq_proto::{
-    Config, Connection, ConnectionError, ConnectionHandle, Endpoint, EndpointConfig, Event,
-    PathEvent, PathNumber, SocketId, TimerKind,
+    Config, Connection, ConnectionError, ConnectionHandle, EcnCodepoint, Endpoint, EndpointConfig,
+    Event, PathEvent, PathNumber, SocketId, TimerKind,
 };
 use fastrand::Rng;
 
@@ -63,6 +63,9 @@ pub struct HostConfig {
     /// Datagrams that arrive at the same time are read before anything is sent, as a driver with
     /// receive offload does: there are fewer acknowledgements then, and more depends on each.
     pub reads_together: bool,
+    /// Whether its sockets set and read the ECN field. By default they do not, as those of a system without support: the
+    /// snapshots are of that, since counts make acknowledgements longer.
+    pub has_ecn: bool,
     /// What a step of a cryptographic handshake costs its processor; nothing else runs meanwhile.
     pub step_cost: Duration,
     /// Such steps that its driver takes before it looks at what else there is.
@@ -82,6 +85,7 @@ impl HostConfig {
             segments: 10,
             batch_loss: 0.0,
             reads_together: false,
+            has_ecn: false,
             step_cost: Duration::ZERO,
             steps_a_turn: 4,
         }
@@ -152,6 +156,7 @@ impl Conn {
 pub(crate) struct Outgoing {
     pub(crate) socket: SocketId,
     pub(crate) to: SocketAddr,
+    pub(crate) ecn: Option<EcnCodepoint>,
     pub(crate) bytes: Vec<u8>,
     /// It does not get out of the host.
     pub(crate) vanishes: bool,
@@ -322,8 +327,8 @@ fn transmit(
         invariant::check_transmit(&transmit, buf.len(), segments)?;
         let vanishes = buf.len() > transmit.segment_size && loses_batch();
         for segment in buf.chunks(transmit.segment_size) {
-            let (socket, to) = (transmit.socket, transmit.destination);
-            outgoing.push(Outgoing { socket, to, bytes: segment.to_vec(), vanishes });
+            let (socket, to, ecn) = (transmit.socket, transmit.destination, transmit.ecn);
+            outgoing.push(Outgoing { socket, to, ecn, bytes: segment.to_vec(), vanishes });
         }
         count += 1;
         if count > MAX_ROUNDS {

@@ -60,6 +60,7 @@ pub use scenario::{Failure, Scenario};
 pub use shared::{Access, Shared};
 pub use tap::{Forged, Tap, Verdict};
 pub use wire::{
-    flip_bits, Bottleneck, Datagram, FadeConfig, Fate, Loss, Passage, Policer, Wire, WireConfig,
+    flip_bits, Bottleneck, Datagram, EcnFault, FadeConfig, Fate, Loss, Passage, Policer, Wire,
+    WireConfig,
 };
 pub use world::{Exchange, Halt, World};

@@ -94,6 +94,7 @@ impl Pair {
             segments: scenario.segments,
             batch_loss: scenario.batch_loss,
             reads_together: scenario.reads_together,
+            has_ecn: scenario.has_ecn,
             ..HostConfig::new(name, parse(address))
         };
         let client = world.add_host(host("client", Self::CLIENT));

@@ -17,7 +17,7 @@ use impairments::{
 use crate::{
     app::{AppPlan, Flow, Pacing, Reading, Sizes},
     toy::{Flights, Toy},
-    wire::{Bottleneck, Loss, WireConfig},
+    wire::{Bottleneck, EcnFault, Loss, WireConfig},
     Scenario,
 };
 
@@ -45,6 +45,11 @@ impl Scenario {
         if radio.u8(..4) == 0 {
             random_radio(&mut radio, [&mut up, &mut down]);
         }
+        let mut ecn = Rng::with_seed(seed ^ 0x6563_6e5f_6563_6e5f);
+        let has_ecn = ecn.bool();
+        for wire in [&mut up, &mut down] {
+            wire.ecn_fault = sometimes(&mut ecn, random_ecn_fault);
+        }
         // About as many packets as a fast run can afford.
         let bytes = match scheme {
             Scheme::SelectiveRepeat => 400_000,
@@ -63,6 +68,7 @@ impl Scenario {
             segments: rng.usize(1..=16),
             reads_together: rng.bool(),
             batch_loss: if rng.u8(..8) == 0 { rng.f32() } else { 0.0 },
+            has_ecn,
             toy: None,
             max_unvalidated_handshakes: 64,
             limit: Duration::from_secs(1_200),
@@ -216,6 +222,10 @@ fn random_radio(rng: &mut Rng, wires: [&mut WireConfig; 2]) {
         let frame = Frame { packets, access: sometimes(rng, |rng| MS * rng.u32(..3)) };
         wire.link = random_rate(rng).map(|rate| LinkConfig { rate, queue, frame });
     }
+}
+
+fn random_ecn_fault(rng: &mut Rng) -> EcnFault {
+    pick(rng, &[EcnFault::Bleaches, EcnFault::Drops, EcnFault::MarksAll, EcnFault::Remarks])
 }
 
 fn random_rate(rng: &mut Rng) -> Option<Rate> {

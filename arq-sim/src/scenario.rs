@@ -39,6 +39,8 @@ pub struct Scenario {
     pub batch_loss: f32,
     /// See [`HostConfig::reads_together`](crate::HostConfig::reads_together); of both.
     pub reads_together: bool,
+    /// See [`HostConfig::has_ecn`](crate::HostConfig::has_ecn); of both.
+    pub has_ecn: bool,
     /// Packets are sealed with its keys, if there is one.
     pub toy: Option<Toy>,
     /// See [`EndpointConfig::max_unvalidated_handshakes`](arq_proto::EndpointConfig::max_unvalidated_handshakes).
@@ -64,6 +66,7 @@ impl Scenario {
             segments: 10,
             batch_loss: 0.0,
             reads_together: false,
+            has_ecn: false,
             toy: None,
             max_unvalidated_handshakes: 64,
             limit: Duration::from_secs(60),

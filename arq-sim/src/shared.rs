@@ -40,6 +40,8 @@ pub struct Access {
     pub reads_together: bool,
     /// How late its hosts wake their timers, at most.
     pub timer_lateness: Duration,
+    /// See [`HostConfig::has_ecn`].
+    pub has_ecn: bool,
 }
 
 /// Clients that send to servers of their own, all through one wire; what the servers send has a
@@ -49,6 +51,8 @@ pub struct Shared {
     pub world: World,
     /// How late the hosts of those who join from now on wake their timers, at most.
     pub timer_lateness: Duration,
+    /// See [`HostConfig::has_ecn`]; the same.
+    pub has_ecn: bool,
     up: WireConfig,
     down: WireConfig,
     members: Vec<Member>,
@@ -62,6 +66,7 @@ impl Shared {
         Self {
             world: World::new(seed),
             timer_lateness: Duration::ZERO,
+            has_ecn: false,
             up,
             down,
             members: Vec::new(),
@@ -78,6 +83,7 @@ impl Shared {
             down: self.down.clone(),
             reads_together: false,
             timer_lateness: self.timer_lateness,
+            has_ecn: self.has_ecn,
         };
         self.join_from(access, config, plan)
     }
@@ -114,8 +120,8 @@ impl Shared {
         let number = u16::try_from(self.members.len() + 1).expect("few members");
         let [high, low] = number.to_be_bytes();
         let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, high, subnet, low)), 7447);
-        let Access { reads_together, timer_lateness, .. } = *access;
-        HostConfig { reads_together, timer_lateness, ..HostConfig::new(name, address) }
+        let Access { reads_together, timer_lateness, has_ecn, .. } = *access;
+        HostConfig { reads_together, timer_lateness, has_ecn, ..HostConfig::new(name, address) }
     }
 
     fn lay_wires(&mut self, client: HostId, server: HostId, down: WireConfig) {

@@ -23,6 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use arq_proto::EcnCodepoint;
 use bytes::Bytes;
 use fastrand::Rng;
 use impairments::{DelayTrace, Exit, Fades, Link, LinkConfig, Packet, TokenBucket};
@@ -42,6 +43,8 @@ pub struct Datagram {
     pub from: SocketAddr,
     /// Whom it is for.
     pub to: SocketAddr,
+    /// What its IP header says of congestion.
+    pub ecn: Option<EcnCodepoint>,
     /// UDP payload.
     pub bytes: Bytes,
 }
@@ -94,6 +97,22 @@ pub struct Bottleneck {
     pub queue_bytes: u32,
 }
 
+/// What a wire does to the ECN field of IP headers, beside the marks of its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EcnFault {
+    /// Nothing.
+    #[default]
+    None,
+    /// Erases it.
+    Bleaches,
+    /// Drops what has one.
+    Drops,
+    /// Marks all that may be marked.
+    MarksAll,
+    /// Makes ECT(1) of ECT(0).
+    Remarks,
+}
+
 /// What a wire does to datagrams. The default is a wire without faults or delay.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WireConfig {
@@ -119,6 +138,8 @@ pub struct WireConfig {
     pub bottleneck: Option<Bottleneck>,
     /// In place of `bottleneck`: queue and rate of [`impairments`], which count the headers of IPv4 and UDP as well.
     pub link: Option<LinkConfig>,
+    /// What it does to marks.
+    pub ecn_fault: EcnFault,
     /// When the radio loses what is on the air.
     pub fades: Option<FadeConfig>,
     /// In place of `delay`; keeps the order.
@@ -168,6 +189,8 @@ pub enum Fate {
     NoSuchHost,
     /// Its host lost the batch that it left in.
     BatchLost,
+    /// It was capable of ECN.
+    Capable,
     /// A test took it away.
     Withheld,
 }
@@ -235,8 +258,18 @@ impl Wire {
 
     /// A datagram enters. What comes out at once is appended to `out`; the rest follows from
     /// [`Wire::pull`].
-    pub fn push(&mut self, now: Instant, datagram: Datagram, out: &mut Vec<Passage>) {
+    pub fn push(&mut self, now: Instant, mut datagram: Datagram, out: &mut Vec<Passage>) {
         let offset = now.saturating_duration_since(self.start);
+        datagram.ecn = match (self.config.ecn_fault, datagram.ecn) {
+            (EcnFault::Drops, Some(_)) => {
+                out.push(Passage { datagram, fate: Fate::Capable });
+                return;
+            }
+            (EcnFault::Bleaches, Some(_)) => None,
+            (EcnFault::MarksAll, Some(_)) => Some(EcnCodepoint::Ce),
+            (EcnFault::Remarks, Some(EcnCodepoint::Ect0)) => Some(EcnCodepoint::Ect1),
+            (_, ecn) => ecn,
+        };
         if self.mtu_at(offset).is_some_and(|mtu| datagram.bytes.len() > mtu) {
             out.push(Passage { datagram, fate: Fate::TooLong });
             return;
@@ -308,7 +341,10 @@ impl Wire {
     fn pull_from_link(&mut self, now: Instant, out: &mut Vec<Passage>) {
         let offset = now.saturating_duration_since(self.start);
         while let Some(exit) = self.link.as_mut().and_then(|link| link.poll(offset)) {
-            let Exit { at, entered, packet, dropped } = exit;
+            let Exit { at, entered, mut packet, dropped } = exit;
+            if packet.marked {
+                packet.item.ecn = Some(EcnCodepoint::Ce);
+            }
             if dropped {
                 out.push(Passage { datagram: packet.item, fate: Fate::QueueFull });
                 continue;
@@ -431,7 +467,8 @@ fn packet(datagram: Datagram) -> Packet<Datagram> {
     // A UDP payload is at most 64 KiB.
     let len_bytes = (datagram.bytes.len() + HEADERS_BYTES) as u32;
     let flow = hasher.finish();
-    Packet { len_bytes, flow, ecn_capable: false, marked: false, item: datagram }
+    let ecn_capable = datagram.ecn.is_some();
+    Packet { len_bytes, flow, ecn_capable, marked: false, item: datagram }
 }
 
 /// Flips one to eight bits, all of them different.

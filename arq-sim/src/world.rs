@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use arq_proto::{Connect, Connection, ConnectionHandle, Endpoint, Routed, SocketId};
+use arq_proto::{Connect, Connection, Endpoint, Routed, SocketId};
 use bytes::Bytes;
 use fastrand::Rng;
 use thiserror::Error;
@@ -267,7 +267,10 @@ impl World {
     pub fn forge(&mut self, forged: Forged) {
         let Forged { from, to, after, bytes } = forged;
         let at = self.clock.now() + after;
-        self.events.schedule(at, Action::Arrive(Datagram { from, to, bytes: Bytes::from(bytes) }));
+        self.events.schedule(
+            at,
+            Action::Arrive(Datagram { from, to, ecn: None, bytes: Bytes::from(bytes) }),
+        );
     }
 
     /// The time.
@@ -438,7 +441,7 @@ impl World {
             Routed::Dropped => {}
             Routed::Reply => {
                 let (to, vanishes) = (datagram.from, false);
-                self.dispatch(id, vec![Outgoing { socket, to, bytes: reply, vanishes }]);
+                self.dispatch(id, vec![Outgoing { socket, to, ecn: None, bytes: reply, vanishes }]);
             }
             Routed::Connection(handle) => self.hand_over_in_turn(id, handle, datagram, socket),
             Routed::Accepted { handle, connection, older } => {
@@ -455,29 +458,6 @@ impl World {
                 }
                 self.hand_over_in_turn(id, handle, datagram, socket);
             }
-        }
-    }
-
-    fn hand_over(
-        &mut self,
-        host: HostId,
-        handle: ConnectionHandle,
-        datagram: &Datagram,
-        socket: SocketId,
-    ) {
-        let clock = self.clock;
-        let id = ConnId { host, handle, life: self.hosts[host.0].life };
-        if let Some(conn) = self.live_conn(id) {
-            conn.watch.on_datagrams(&clock, 1);
-            let bytes = &mut datagram.bytes.to_vec();
-            let received = arq_proto::Datagram::new(datagram.from, None, bytes).through(socket);
-            conn.connection.handle_datagrams(clock.now(), [received]);
-            if !(self.hosts[host.0].config.reads_together && self.more_arrives(datagram)) {
-                self.service(id);
-            }
-        } else {
-            let what = format!("routed to {handle:?}, which was removed or never existed");
-            self.note(host, Err(what));
         }
     }
 

@@ -57,7 +57,7 @@ impl From<SocketAddr> for arq_address {
 
 /// See the header. 0 is the default of each.
 #[repr(C)]
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct arq_config {
     pub max_rate_bps: u64,
     pub window_bytes: u64,
@@ -103,6 +103,8 @@ impl arq_config {
                 255 => FecConfig::Off,
                 percent => FecConfig::Percent(percent),
             },
+            // The header of IP is not the library's: it neither sees nor sets codepoints.
+            ecn: false,
             ..default
         };
         builder.build().map_err(|_| Failure::Invalid)

@@ -84,7 +84,7 @@ unsafe fn fill(buffer: *mut u8, bytes: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The configuration that a pointer names: the default one if it is null.
+/// The configuration that a pointer names: one of zeros, which are the defaults, if it is null.
 ///
 /// # Safety
 /// As [`borrow`].
@@ -92,7 +92,7 @@ unsafe fn config(pointer: *const arq_config) -> Result<Config, Failure> {
     // SAFETY: the caller's promise is passed on.
     match unsafe { pointer.as_ref() } {
         Some(config) => config.build(),
-        None => Ok(Config::default()),
+        None => arq_config::default().build(),
     }
 }
 

@@ -26,7 +26,8 @@ local PRIORITIES = {
 }
 local FRAMES = {
   [0x00] = "PADDING", [0x01] = "PING", [0x02] = "ACK", [0x03] = "ACK", [0x04] = "CLOSE", [0x05] = "MAX_DATA",
-  [0x06] = "PATH_CHALLENGE", [0x07] = "PATH_RESPONSE", [0x0a] = "PATH_ACK", [0x0b] = "PATH_ACK", [0x0c] = "PATH_STATE",
+  [0x06] = "PATH_CHALLENGE", [0x07] = "PATH_RESPONSE", [0x08] = "ACK", [0x09] = "ACK", [0x0a] = "PATH_ACK",
+  [0x0b] = "PATH_ACK", [0x0c] = "PATH_STATE", [0x0e] = "PATH_ACK", [0x0f] = "PATH_ACK",
 }
 for high, name in pairs({ "MESSAGE", "CHUNK", "REPAIR", "MAX_LANE_DATA", "FORGET", "TIMESTAMP" }) do
   for lane = 0, 15 do FRAMES[high * 16 + lane] = name end
@@ -98,6 +99,9 @@ field("ack.gap", "uint64", "Gap")
 field("ack.length", "uint64", "Range length")
 field("ack.bytes", "uint64", "Bytes of bitmap")
 field("ack.bitmap", "bytes", "Bitmap")
+field("ack.ect0", "uint64", "Packets with ECT(0)")
+field("ack.ect1", "uint64", "Packets with ECT(1)")
+field("ack.ce", "uint64", "Packets with CE")
 field("close.length", "uint64", "Reason length")
 field("close.reason", "string", "Reason", base.UNICODE)
 field("credit", "uint64", "Credit (bytes since the start)")
@@ -275,6 +279,15 @@ local function ack_bitmap(r, node)
   return table.concat(text, " ")
 end
 
+-- An acknowledgement with the counts of ECN.
+local function with_counts(acknowledgement)
+  return function(r, node)
+    local text = acknowledgement(r, node)
+    local ect0, ect1, ce = r:varint(node, "ack.ect0"), r:varint(node, "ack.ect1"), r:varint(node, "ack.ce")
+    return ("%s, ECT(0) %d, ECT(1) %d, CE %d"):format(text, ect0, ect1, ce)
+  end
+end
+
 local function path(r, node)
   local number = r:field(node, "path", 1):uint()
   if number > 3 then fail("path: invalid value") end
@@ -334,7 +347,9 @@ end
 
 local BODIES = {
   [0x02] = ack_ranges, [0x03] = ack_bitmap, [0x04] = close, [0x05] = number("credit"), [0x06] = token, [0x07] = token,
+  [0x08] = with_counts(ack_ranges), [0x09] = with_counts(ack_bitmap),
   [0x0a] = of_path(ack_ranges), [0x0b] = of_path(ack_bitmap), [0x0c] = path_state,
+  [0x0e] = of_path(with_counts(ack_ranges)), [0x0f] = of_path(with_counts(ack_bitmap)),
 }
 local LANE_BODIES = {
   message, chunk, repair, number("credit"), number("below"),

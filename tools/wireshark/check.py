@@ -55,6 +55,7 @@ EXAMPLES = [
     "DATA 5, PATH_RESPONSE 5eed5eed5eed5eed",
     "DATA 6 ACK_NOW, CLOSE finished",
     "DATA 7, PATH_ACK path 1: 5 4 3 1, PATH_STATE path 1: backup",
+    "DATA 4, ACK 6 5 4 2, ECT(0) 100, ECT(1) 0, CE 3",
     "REFUSE: busy",
     "RESET of packet 6",
 ]
@@ -69,6 +70,7 @@ VALUES = [
     (5, "arq.data", "68:65:6c:6c:6f"),
     (6, "arq.size", "1000"),
     (9, "arq.ack.delay", "300"),
+    (16, "arq.ack.ce", "3"),
 ]
 
 
@@ -214,7 +216,7 @@ def hostile_frames():
     """Bodies of DATA packets that break off or lie, and what is said of them."""
     head = b"\xa8" + SERVER_ID + bytes(4)
     yield head, "malformed: span: truncated"
-    yield head + b"\x00\x08", "malformed: frame.kind: 0x08 is unknown"
+    yield head + b"\x00\x0d", "malformed: frame.kind: 0x0d is unknown"
     yield head + b"\x00\x1a\x00\x05hel", "malformed: data: truncated"
     yield head + b"\x00\x02\x05\x00\x3f\x00", "malformed: ack.gap: truncated"
     yield head + b"\x00\x02\x05\x00\x00\x06", "malformed: ack.length: invalid value"

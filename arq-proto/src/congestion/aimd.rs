@@ -8,8 +8,11 @@
 use super::{
     hystart::HyStart,
     loss_based::{growth_limit, RecoveryPeriod, INITIAL_PACKETS, MIN_PACKETS},
-    AckSample, Controller, LossSample, SentSample, MAX_WINDOW_BYTES,
+    AckSample, CeSample, Controller, LossSample, SentSample, MAX_WINDOW_BYTES,
 };
+
+/// What marks leave of the window, in tenths: a queue that marks is short (RFC 8511 §3.1).
+const LEFT_BY_MARKS: u64 = 8;
 
 /// NewReno.
 #[derive(Debug, Clone)]
@@ -48,6 +51,12 @@ impl Aimd {
     fn min_window(&self) -> u64 {
         MIN_PACKETS * u64::from(self.mtu)
     }
+
+    fn reduce_to(&mut self, window: u64) {
+        self.window = window.max(self.min_window());
+        self.threshold = Some(self.window);
+        self.credit = 0;
+    }
 }
 
 impl Controller for Aimd {
@@ -81,9 +90,19 @@ impl Controller for Aimd {
             return;
         }
         self.before_reduction = Some((self.window, self.threshold));
-        self.window = (self.window / 2).max(self.min_window());
-        self.threshold = Some(self.window);
-        self.credit = 0;
+        self.reduce_to(self.window / 2);
+    }
+
+    fn on_ce(&mut self, sample: &CeSample) {
+        self.before_reduction = None;
+        if !self.recovery.on_ce(sample) {
+            return;
+        }
+        let in_slow_start = self.threshold.is_none_or(|threshold| self.window < threshold);
+        self.reduce_to(match in_slow_start {
+            true => self.window / 2,
+            false => self.window / 10 * LEFT_BY_MARKS,
+        });
     }
 
     fn on_spurious_loss(&mut self, sample: &LossSample) {
@@ -176,6 +195,29 @@ mod tests {
         assert_eq!(aimd.window(), 11 * MTU);
         aimd.on_silence();
         assert_eq!(aimd.window(), 2 * MTU);
+    }
+
+    // ARQ-CC-12
+    #[test]
+    fn a_mark_costs_a_fifth_once_a_round_trip_and_is_never_spurious() {
+        let (t0, ms) = (t0(), Duration::from_millis(1));
+        let mut aimd = Aimd::new(1_200);
+        let mark = |aimd: &mut Aimd, now, sent_at| {
+            aimd.on_ce(&CeSample { now, packets: 3, sent_at });
+        };
+        mark(&mut aimd, t0 + 20 * ms, t0);
+        assert_eq!(aimd.window(), 5 * MTU, "in slow start as a loss");
+        mark(&mut aimd, t0 + 25 * ms, t0 + 5 * ms);
+        assert_eq!(aimd.window(), 5 * MTU, "one reduction for one flight");
+        mark(&mut aimd, t0 + 60 * ms, t0 + 40 * ms);
+        assert_eq!(aimd.window(), 4 * MTU);
+        lose(&mut aimd, t0 + 100 * ms, t0 + 80 * ms);
+        mark(&mut aimd, t0 + 101 * ms, t0 + 81 * ms);
+        aimd.on_spurious_loss(&loss(t0 + 102 * ms, t0 + 80 * ms, LossCause::Gap));
+        assert_eq!(aimd.window(), 2 * MTU);
+        (0..20_u32)
+            .for_each(|n| mark(&mut aimd, t0 + (200 + n * 30) * ms, t0 + (190 + n * 30) * ms));
+        assert_eq!(aimd.window(), 2 * MTU, "whatever the peer claims");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 //! A window that never moves: right where the capacity is known and private, and nowhere else.
 
-use super::{AckSample, Controller, LossSample, SentSample};
+use super::{AckSample, CeSample, Controller, LossSample, SentSample};
 
 /// A constant window.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +22,7 @@ impl Controller for Constant {
     fn on_sent(&mut self, _: &SentSample) {}
     fn on_ack(&mut self, _: &AckSample) {}
     fn on_loss(&mut self, _: &LossSample) {}
+    fn on_ce(&mut self, _: &CeSample) {}
     fn on_spurious_loss(&mut self, _: &LossSample) {}
     fn on_silence(&mut self) {}
     fn on_path_change(&mut self) {}

@@ -11,13 +11,15 @@ use std::time::{Duration, Instant};
 use super::{
     hystart::HyStart,
     loss_based::{growth_limit, RecoveryPeriod, INITIAL_PACKETS, MIN_PACKETS},
-    AckSample, Controller, LossSample, SentSample, MAX_WINDOW_BYTES,
+    AckSample, CeSample, Controller, LossSample, SentSample, MAX_WINDOW_BYTES,
 };
 
 /// §4.1 (`C`, in packets per second cubed).
 const GROWTH: f64 = 0.4;
 /// §4.6 (`beta_cubic`).
 const BETA: f64 = 0.7;
+/// The same for marks: a queue that marks is short (RFC 8511 §3.1).
+const BETA_OF_MARKS: f64 = 0.85;
 /// §4.3 (`alpha_cubic`): the growth that makes NewReno with this beta take an equal share.
 const RENO_GROWTH: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// The least window, in packets.
@@ -101,14 +103,14 @@ impl Cubic {
         }
     }
 
-    fn reduce(&mut self) {
+    fn reduce(&mut self, beta: f64) {
         self.before_reduction = Some(self.shape);
         let shape = &mut self.shape;
         self.prior = shape.window;
         // Fast convergence (§4.7): whoever did not get back to its share leaves room for others.
         let converging = shape.window < shape.last_max;
-        shape.last_max = if converging { shape.window * (1.0 + BETA) / 2.0 } else { shape.window };
-        shape.window = (shape.window * BETA).max(MIN_WINDOW);
+        shape.last_max = if converging { shape.window * (1.0 + beta) / 2.0 } else { shape.window };
+        shape.window = (shape.window * beta).max(MIN_WINDOW);
         shape.threshold = Some(shape.window);
         shape.epoch = None;
     }
@@ -146,8 +148,17 @@ impl Controller for Cubic {
 
     fn on_loss(&mut self, sample: &LossSample) {
         if self.recovery.on_loss(sample) {
-            self.reduce();
+            self.reduce(BETA);
         }
+    }
+
+    fn on_ce(&mut self, sample: &CeSample) {
+        if self.recovery.on_ce(sample) {
+            let Shape { window, threshold, .. } = self.shape;
+            let in_slow_start = threshold.is_none_or(|threshold| window < threshold);
+            self.reduce(if in_slow_start { BETA } else { BETA_OF_MARKS });
+        }
+        self.before_reduction = None;
     }
 
     fn on_spurious_loss(&mut self, sample: &LossSample) {
@@ -164,7 +175,7 @@ impl Controller for Cubic {
     fn on_silence(&mut self) {
         // Further silence tells of the same congestion (RFC 5681 §3.1).
         if !std::mem::replace(&mut self.silent, true) {
-            self.reduce();
+            self.reduce(BETA);
             // Where slow start ends, the curve begins anew (§4.8).
             self.shape.last_max = 0.0;
         }
@@ -281,6 +292,28 @@ mod tests {
         }
         // 0.53 packets per round trip up to the former window, then one.
         assert!((12..=14).contains(&packets(&cubic)), "{}", packets(&cubic));
+    }
+
+    // ARQ-CC-12
+    #[test]
+    fn a_mark_costs_less_than_a_loss_once_a_round_trip() {
+        let t0 = t0();
+        let mut cubic = reduced(t0);
+        let mark = |cubic: &mut Cubic, sent_at: Instant| {
+            cubic.on_ce(&CeSample { now: sent_at + RTT, packets: 9, sent_at });
+        };
+        mark(&mut cubic, t0 + RTT / 2);
+        assert_eq!(packets(&cubic), 896, "the reduction answers it");
+        cubic.on_spurious_loss(&loss(t0 + 2 * RTT, LossCause::Gap));
+        assert_eq!(packets(&cubic), 896, "which is not for a loss alone any more");
+        mark(&mut cubic, t0 + 3 * RTT);
+        mark(&mut cubic, t0 + 3 * RTT + RTT / 2);
+        assert_eq!(packets(&cubic), 761, "896 x 0.85");
+        let mut new = Cubic::new(1_000);
+        mark(&mut new, t0);
+        assert_eq!(packets(&new), 7, "in slow start as a loss");
+        (1..30).for_each(|n| mark(&mut new, t0 + 3 * n * RTT));
+        assert_eq!(packets(&new), 2, "whatever the peer claims");
     }
 
     // ARQ-CC-5

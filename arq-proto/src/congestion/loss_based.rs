@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use super::{AckSample, LossSample};
+use super::{AckSample, CeSample, LossSample};
 use crate::{sent::LossCause, units::PacketNumber};
 
 /// The first and the least window (RFC 9002 §7.2).
@@ -60,6 +60,17 @@ impl RecoveryPeriod {
         }
         self.missing += sample.packets;
         self.next = self.next.max(sample.largest.next());
+        new
+    }
+
+    /// Whether the marks call for a reduction. If they belong to one that was made, that is no longer for losses alone,
+    /// which may prove spurious.
+    pub(super) fn on_ce(&mut self, sample: &CeSample) -> bool {
+        let new = !self.covers(sample.sent_at);
+        if new {
+            self.start = Some(sample.now);
+        }
+        self.missing = 0;
         new
     }
 

@@ -21,6 +21,8 @@
 //! - **ARQ-CC-9** `bbr` learns how many bytes, up to 256 KiB, may leave at once.
 //! - **ARQ-CC-10** Rounds with a stall never lower the rate of `bbr`, unless they show a queue.
 //! - **ARQ-CC-11** The window of `cubic` and `aimd` grows only as far as it is used (RFC 9002 §7.8).
+//! - **ARQ-CC-12** A mark (CE) is congestion: `cubic` and `aimd` reduce once in a round trip, to 0.85 and 0.8 (RFC 8511),
+//!   in slow start as after a loss. `bbr` reduces as after excessive loss, whether a queue shows or not, and ends start-up.
 
 mod aimd;
 mod bbr;
@@ -117,6 +119,17 @@ pub(crate) struct LossSample {
     pub(crate) cause: LossCause,
 }
 
+/// Queues have marked packets of ours (RFC 3168: CE).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CeSample {
+    /// Now.
+    pub(crate) now: Instant,
+    /// Packets newly told to be marked.
+    pub(crate) packets: u64,
+    /// When the largest packet was sent that the same acknowledgement tells of.
+    pub(crate) sent_at: Instant,
+}
+
 /// A congestion controller.
 pub(crate) trait Controller: Send + fmt::Debug {
     /// Something may leave now: what time alone has changed counts from here on.
@@ -127,6 +140,8 @@ pub(crate) trait Controller: Send + fmt::Debug {
     fn on_ack(&mut self, sample: &AckSample);
     /// Packets were declared lost.
     fn on_loss(&mut self, sample: &LossSample);
+    /// Packets were marked; told before the acknowledgement that brought it.
+    fn on_ce(&mut self, sample: &CeSample);
     /// What was declared lost earlier was acknowledged: a reaction to that loss alone was unfounded.
     fn on_spurious_loss(&mut self, sample: &LossSample);
     /// This host has slept: for a while it could neither send nor hear what was acknowledged.

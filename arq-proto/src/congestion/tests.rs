@@ -12,6 +12,7 @@ enum Operation {
     Ack { rtt_ms: u64, packets: u64, app_limited: bool },
     Lose { cause: LossCause, packets: u64 },
     Spurious { cause: LossCause, packets: u64 },
+    Mark { rtt_ms: u64, packets: u64 },
     Silence,
     PathChange,
     Wait(u64),
@@ -27,6 +28,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         }),
         3 => loss.clone().prop_map(|(cause, packets)| Operation::Lose { cause, packets }),
         1 => loss.prop_map(|(cause, packets)| Operation::Spurious { cause, packets }),
+        1 => (1_u64..500, 1_u64..1 << 62).prop_map(|(rtt_ms, packets)| Operation::Mark { rtt_ms, packets }),
         1 => Just(Operation::Silence),
         1 => Just(Operation::PathChange),
         4 => (0_u64..2_000).prop_map(Operation::Wait),
@@ -130,6 +132,11 @@ impl Model {
             }
             Operation::Lose { cause, packets } => self.lose(cause, packets),
             Operation::Spurious { cause, packets } => self.find(cause, packets),
+            Operation::Mark { rtt_ms, packets } => {
+                let rtt = Duration::from_millis(rtt_ms);
+                let sent_at = self.now.checked_sub(rtt).unwrap_or(self.now);
+                self.controller.on_ce(&CeSample { now: self.now, packets, sent_at });
+            }
             Operation::Silence => self.controller.on_silence(),
             Operation::PathChange => self.controller.on_path_change(),
             Operation::Wait(ms) => self.now += Duration::from_millis(ms),

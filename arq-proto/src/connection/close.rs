@@ -4,12 +4,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Connection, State};
+use super::{transmit::Transmit, Connection, State};
 use crate::{
     error::{ConnectionError, Violation},
     event::Event,
+    sent::Content,
     timer::TimerKind,
-    wire::frame::MAX_REASON_BYTES,
+    wire::frame::{Frame, MAX_REASON_BYTES},
 };
 
 /// A CLOSE is repeated at most this often; a peer that heard none of them learns from a RESET.
@@ -169,8 +170,29 @@ impl Connection {
         }
     }
 
+    /// A CLOSE if it is time for one, and the acknowledgement that is due.
+    pub(super) fn transmit_close(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
+        if self.path.is_opening() {
+            return None;
+        }
+        let reason = self.take_close();
+        if reason.is_none() && !self.path.acks.is_due() {
+            return None;
+        }
+        let start = out.len();
+        let mut draft = self.start_packet(now, out, self.path.mtu.size().into())?;
+        if let Some(reason) = &reason {
+            draft.put(out, &Frame::Close { reason }, Some(Content::Close));
+        }
+        self.offer_ack(now, out, &draft);
+        self.finish_packet(now, out, draft)?;
+        let transmit = self.single(start, out.len());
+        self.path.count_sent(&transmit);
+        Some(transmit)
+    }
+
     /// The reason to tell the peer, if it is time.
-    pub(super) fn take_close(&mut self) -> Option<String> {
+    fn take_close(&mut self) -> Option<String> {
         let State::Closing(Closing::Telling { reason, due, .. }) = &mut self.state else {
             return None;
         };

@@ -13,6 +13,7 @@ use std::{
 use super::{suspicion::Evidence, Connection, State};
 use crate::{
     acks::{AckRequest, Arrival},
+    ecn::EcnCodepoint,
     error::{ConnectionError, Violation},
     event::Event,
     observer::Packet,
@@ -41,6 +42,8 @@ pub struct Datagram<'a> {
     /// The local address that it was sent to, where the platform tells. If that is the sender's own, the
     /// datagram never left the machine, which carries the longest ones there are.
     pub to: Option<IpAddr>,
+    /// What its IP header said of congestion; `None`: nothing, or the platform does not tell.
+    pub ecn: Option<EcnCodepoint>,
     /// What it says. It is opened in place.
     pub bytes: &'a mut [u8],
 }
@@ -51,6 +54,7 @@ pub(super) struct Arrived {
     pub(super) socket: SocketId,
     pub(super) from: SocketAddr,
     pub(super) to: Option<IpAddr>,
+    pub(super) ecn: Option<EcnCodepoint>,
     /// Its length.
     pub(super) bytes: u64,
 }
@@ -59,13 +63,19 @@ impl<'a> Datagram<'a> {
     /// What came from `from`, to the local address `to` if that is known.
     #[must_use]
     pub fn new(from: SocketAddr, to: Option<IpAddr>, bytes: &'a mut [u8]) -> Self {
-        Self { socket: SocketId::default(), from, to, bytes }
+        Self { socket: SocketId::default(), from, to, ecn: None, bytes }
     }
 
     /// The same, which came through another socket than that of the handshake.
     #[must_use]
     pub fn through(self, socket: SocketId) -> Self {
         Self { socket, ..self }
+    }
+
+    /// The same, with what its IP header said of congestion.
+    #[must_use]
+    pub fn with_ecn(self, ecn: Option<EcnCodepoint>) -> Self {
+        Self { ecn, ..self }
     }
 }
 
@@ -113,8 +123,8 @@ impl Connection {
     }
 
     fn dispatch(&mut self, now: Instant, received: Datagram<'_>) -> Result<(), DecodeError> {
-        let Datagram { socket, from, to, bytes: datagram } = received;
-        let arrived = Arrived { socket, from, to, bytes: datagram.len() as u64 };
+        let Datagram { socket, from, to, ecn, bytes: datagram } = received;
+        let arrived = Arrived { socket, from, to, ecn, bytes: datagram.len() as u64 };
         let first = *datagram.first().ok_or(DecodeError::Truncated("packet.kind"))?;
         match PacketKind::of(first)? {
             PacketKind::Challenge if !self.protection.is_sealed() => {
@@ -245,7 +255,7 @@ impl Connection {
                 };
                 let floor = number.0.saturating_sub(span);
                 let rtt = self.path.recovery.rtt().smoothed();
-                self.path.acks.on_packet(now, number, floor, request, rtt);
+                self.path.acks.on_packet(now, number, floor, request, rtt, arrived.ecn);
             }
             Err(violation) => self.violate(now, violation),
         }

@@ -14,6 +14,7 @@ use super::{draft::Draft, has_deadline, validation::Candidate, Connection, Socke
 use crate::{
     batches::{Burst, Plan},
     config::Config,
+    ecn::EcnCodepoint,
     error::ConnectionError,
     observer::Packet,
     path_mtu::Side,
@@ -44,6 +45,8 @@ pub struct Transmit {
     pub size: usize,
     /// Bytes of each datagram but the last, which may be shorter.
     pub segment_size: usize,
+    /// What their IP headers are to say of congestion, all of them the same. `None`: nothing.
+    pub ecn: Option<EcnCodepoint>,
     /// It is to leave from a local port that was not used before, where there can be one. If something authentic comes
     /// back there, that is the port from then on.
     pub from_other_port: bool,
@@ -206,21 +209,22 @@ impl Connection {
         Some(self.single(start, out.len()))
     }
 
-    pub(super) fn single(&self, start: usize, end: usize) -> Transmit {
+    pub(super) fn single(&mut self, start: usize, end: usize) -> Transmit {
         let size = end - start;
         self.transmit_to(self.path.destination_of(size), size, size)
     }
 
     /// Datagrams for the path that is served.
     pub(super) fn transmit_to(
-        &self,
+        &mut self,
         destination: SocketAddr,
         size: usize,
         segment_size: usize,
     ) -> Transmit {
         let (source, socket) = (self.path.local_ip, self.path.socket);
         let (from_other_port, more) = (false, true);
-        Transmit { destination, source, socket, size, segment_size, from_other_port, more }
+        let ecn = self.path.recovery.ecn.take_codepoint();
+        Transmit { destination, source, socket, size, segment_size, ecn, from_other_port, more }
     }
 
     /// One packet to where the peer seems to be now, as long as may be sent there. A longer one may be too long
@@ -542,12 +546,14 @@ impl Connection {
         let app_limited = self.waiting().is_empty();
         let number = self.path.recovery.next_number();
         let Draft { start, frames, in_flight, burst, side, contents, .. } = draft;
+        let ect = self.path.recovery.marks_next(in_flight);
         self.path.recovery.on_sent(SentPacket {
             sent_at: now,
             // A datagram is at most 64 KiB.
             bytes: bytes as u16,
             fate: if in_flight { Fate::InFlight } else { Fate::NeverInFlight },
             app_limited,
+            ect,
             burst,
             side,
             contents,
@@ -576,25 +582,5 @@ impl Connection {
             return None;
         }
         Some(bytes)
-    }
-
-    pub(super) fn transmit_close(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
-        if self.path.is_opening() {
-            return None;
-        }
-        let reason = self.take_close();
-        if reason.is_none() && !self.path.acks.is_due() {
-            return None;
-        }
-        let start = out.len();
-        let mut draft = self.start_packet(now, out, self.path.mtu.size().into())?;
-        if let Some(reason) = &reason {
-            draft.put(out, &Frame::Close { reason }, Some(Content::Close));
-        }
-        self.offer_ack(now, out, &draft);
-        self.finish_packet(now, out, draft)?;
-        let transmit = self.single(start, out.len());
-        self.path.count_sent(&transmit);
-        Some(transmit)
     }
 }

@@ -336,6 +336,10 @@ impl Connection {
         let mut answered = from == self.path.remote;
         if answered {
             let last = self.path.asked_by_peer.replace((now, token));
+            if last.is_none_or(|(_, before)| before != token) {
+                // Where it sees another address of ours, the way to it is another, too.
+                self.path.recovery.test_ecn_anew();
+            }
             if last.is_some_and(|(at, before)| before != token && now < at + RESTLESS_FOR) {
                 self.path.restless_at = Some(now);
             }

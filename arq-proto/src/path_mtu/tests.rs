@@ -20,7 +20,7 @@ fn t0() -> Instant {
 fn ack(numbers: &[u64]) -> Ack {
     let mut ranges: Vec<_> = numbers.iter().map(|&n| (n, n)).collect();
     ranges.sort_unstable_by_key(|&(start, _)| std::cmp::Reverse(start));
-    Ack { delay_us: 0, ranges: ranges.into() }
+    Ack { delay_us: 0, ranges: ranges.into(), ecn: None }
 }
 
 /// A path and the discovery on it. A probe is followed by a small packet.
@@ -383,7 +383,7 @@ proptest! {
                 Operation::StrayAck(number) => {
                     let late = model.mtu.earlier.iter().find(|probe| probe.number.0 == number);
                     passed.extend(late.map(|probe| probe.size));
-                    model.mtu.on_ack(model.now, &Ack { delay_us: 0, ranges: smallvec![(number, number)] });
+                    model.mtu.on_ack(model.now, &Ack { delay_us: 0, ranges: smallvec![(number, number)], ecn: None });
                 }
                 Operation::PathChange => model.mtu.on_path_change(ceiling),
                 Operation::Raise(size) => {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Outcome, Recovery, MAX_TOLD_ELSEWHERE};
 use crate::{
-    congestion::{AckSample, LossSample, RttSample},
+    congestion::{AckSample, CeSample, LossSample, RttSample},
     error::Violation,
     sent::Fate,
     units::PacketNumber,
@@ -42,6 +42,9 @@ impl Recovery {
                 from = number + 1;
             }
         }
+        let is_newest = self.largest_acked < Some(ack.largest());
+        let next = self.next_number().0;
+        let marks = self.ecn.on_counts(ack.ecn, newly.marked_here, is_newest, next);
         self.largest_acked = self.largest_acked.max(Some(ack.largest()));
         while self.tails.front().is_some_and(|&(number, _)| number <= ack.largest()) {
             self.tails.pop_front();
@@ -61,6 +64,9 @@ impl Recovery {
             self.outcome.needless_bytes = newly.needless_bytes;
             let rtt = is_sample.then(|| self.take_rtt(now, sent_at, ack.delay_us));
             let rtt = rtt.or_else(|| self.late_sample.take());
+            if of_this_path && marks > 0 {
+                self.controller.on_ce(&CeSample { now, packets: marks, sent_at });
+            }
             if of_this_path && newly.bytes > 0 {
                 self.controller.on_ack(&AckSample {
                     now,
@@ -105,6 +111,9 @@ impl Recovery {
         let Some(packet) = self.ledger.get(number) else { return };
         let (sent_at, bytes, app_limited) =
             (packet.sent_at, u64::from(packet.bytes), packet.app_limited);
+        if packet.ect {
+            newly.marked_here |= self.ecn.on_acked(number);
+        }
         if !newly.took_this_path {
             if self.told_elsewhere.len() == MAX_TOLD_ELSEWHERE {
                 self.told_elsewhere.pop_front();
@@ -146,6 +155,8 @@ impl Recovery {
 #[derive(Default)]
 struct NewlyAcked {
     took_this_path: bool,
+    /// One of them left as ECT(0) since the peer moved here.
+    marked_here: bool,
     bytes: u64,
     /// Of packets whose contents also left on another path.
     needless_bytes: u64,

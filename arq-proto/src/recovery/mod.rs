@@ -38,6 +38,7 @@
 //! - **ARQ-PTO-9** Where only PINGs and FORGETs are in flight, the first probe waits at least 250 ms.
 
 mod acknowledgement;
+pub(crate) mod ecn;
 pub(crate) mod left_out;
 pub(crate) mod loss;
 mod outcome;
@@ -54,6 +55,7 @@ use std::{
 
 use rand_core::RngCore;
 
+use ecn::Ecn;
 use left_out::LeftOut;
 use loss::{LossDetector, Verdict};
 pub(crate) use outcome::Outcome;
@@ -91,6 +93,7 @@ pub(crate) struct Recovery {
     sleeps: Sleeps,
     detector: LossDetector,
     loss: PathLoss,
+    pub(crate) ecn: Ecn,
     controller: Box<dyn Controller>,
     /// Lets out what the controller counts: what is in flight.
     pacer: Pacer,
@@ -145,6 +148,7 @@ impl Recovery {
             sleeps: Sleeps::default(),
             detector: LossDetector::new(config.timer_granularity),
             loss: PathLoss::default(),
+            ecn: Ecn::new(config.ecn && config.congestion.heeds_marks()),
             controller: congestion::build(config.congestion, mtu, max_rate),
             pacer: Pacer::new(mtu, now),
             cap: max_rate.map(|_| Pacer::new(mtu, now)),
@@ -239,6 +243,7 @@ impl Recovery {
             bytes: 0,
             fate: Fate::Skipped,
             app_limited: false,
+            ect: false,
             burst: Burst::Single,
             side: Side::Neither,
             contents: Contents::new(),
@@ -304,6 +309,12 @@ impl Recovery {
         Rate::over(bytes, round_trip).unwrap_or(Rate::from_bytes_per_second(u64::MAX))
     }
 
+    /// Whether the next packet leaves as ECT(0).
+    pub(crate) fn marks_next(&mut self, in_flight: bool) -> bool {
+        let may = in_flight && self.pto_count == 0 && self.is_on_path();
+        self.ecn.mark_next(may)
+    }
+
     /// Whether the configuration, not the controller, stops the next packet: what is delivered then
     /// says nothing about the path.
     fn is_capped(&self) -> bool {
@@ -319,6 +330,9 @@ impl Recovery {
             false => cap.owe(bytes),
         });
         packet.app_limited |= self.is_capped();
+        if packet.ect {
+            self.ecn.on_sent(in_flight);
+        }
         if in_flight {
             // Acknowledgements are not paced (RFC 9002 §7.7), and nobody tells of their delivery: were they paid for, a
             // controller would measure what they left over, and take that for the path's rate.
@@ -405,6 +419,7 @@ impl Recovery {
         if !lost.is_empty() {
             self.detector.on_loss_event(now, &self.rtt);
             self.declare_lost(now, &lost, LossCause::Gap);
+            self.ecn.judge_test(self.next_number().0);
         }
     }
 
@@ -415,6 +430,9 @@ impl Recovery {
             self.ledger.set_fate(number, Fate::Lost(now, cause));
             let Some(packet) = self.ledger.get(number) else { continue };
             self.outcome.lost.extend_from_slice(&packet.contents);
+            if packet.ect {
+                self.ecn.on_lost(number);
+            }
             self.packets_lost += 1;
             if let Some(losses) = &mut self.losses {
                 losses.push(LostPacket::new(number, packet.bytes, cause));
@@ -532,6 +550,8 @@ impl Recovery {
             stats.rtt_variation = self.rtt.variation();
         }
         stats.packets_lost = self.packets_lost;
+        stats.ecn = self.ecn.state();
+        stats.packets_marked = self.ecn.marks();
         stats.packets_spuriously_lost = self.packets_spuriously_lost;
         stats.host_sleeps = self.sleeps.count();
         stats.loss = self.loss.upper();

@@ -15,8 +15,14 @@ impl Recovery {
     pub(crate) fn on_path_change(&mut self) {
         self.forget_losses();
         self.rtt.reset();
+        self.test_ecn_anew();
         self.detector = LossDetector::new(self.granularity);
         self.tails.clear();
+    }
+
+    /// Marks may fare otherwise from now on.
+    pub(crate) fn test_ecn_anew(&mut self) {
+        self.ecn.on_path_change(self.next_number().0);
     }
 
     /// What was lost until now, and the rate that came of it, say nothing about what leaves from now on.

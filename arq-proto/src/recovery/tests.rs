@@ -23,6 +23,7 @@ fn packet(sent_at: Instant, in_flight: bool) -> SentPacket {
         bytes: 1_000,
         fate,
         app_limited: true,
+        ect: false,
         burst,
         side,
         contents,
@@ -40,7 +41,7 @@ fn overtaken_flight(recovery: &mut Recovery, sent_at: Instant, packets: u32) -> 
 /// Acknowledges from `start` to the newest.
 fn acknowledge(recovery: &mut Recovery, now: Instant, start: u64) -> Outcome {
     let end = recovery.next_number().0 - 1;
-    let ack = Ack { delay_us: 0, ranges: smallvec![(start, end)] };
+    let ack = Ack { delay_us: 0, ranges: smallvec![(start, end)], ecn: None };
     recovery.on_ack(now, &ack, true).unwrap()
 }
 

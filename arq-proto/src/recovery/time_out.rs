@@ -95,6 +95,7 @@ impl Recovery {
     /// flight are suspect.
     pub(crate) fn on_pto(&mut self, now: Instant, reverse: Probability, asks: bool) -> Outcome {
         self.tails.clear();
+        self.ecn.on_time_out(self.next_number().0);
         if asks {
             self.pto_count += 1;
             self.probe_due = true;

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 
 use super::cursor::{put_varint, varint_len, DecodeError, Reader};
 use crate::{
+    ecn::EcnCounts,
     range_set::RangeSet,
     units::{PacketNumber, PathNumber},
 };
@@ -25,9 +26,14 @@ const MAX_BITMAP_BYTES: u64 = 224;
 
 const RANGES: u8 = 0x02;
 const BITMAP: u8 = 0x03;
-/// The same two of another path than the one they travel on, whose number follows.
+/// The same two with the counts of ECN.
+const ECN_RANGES: u8 = 0x08;
+const ECN_BITMAP: u8 = 0x09;
+/// The four of another path than the one they travel on, whose number follows.
 const PATH_RANGES: u8 = 0x0a;
 const PATH_BITMAP: u8 = 0x0b;
+const PATH_ECN_RANGES: u8 = 0x0e;
+const PATH_ECN_BITMAP: u8 = 0x0f;
 
 /// A decoded acknowledgement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +42,8 @@ pub struct Ack {
     pub delay_us: u64,
     /// What has arrived, the highest range first, disjoint, at least one.
     pub ranges: SmallVec<[(u64, u64); 16]>,
+    /// With which codepoints of ECN packets have arrived on that path, if any has one.
+    pub ecn: Option<EcnCounts>,
 }
 
 impl Ack {
@@ -48,13 +56,13 @@ impl Ack {
     /// Whether `kind` is the first byte of an acknowledgement.
     #[must_use]
     pub const fn is_kind(kind: u8) -> bool {
-        matches!(kind, RANGES | BITMAP)
+        matches!(kind, RANGES | BITMAP | ECN_RANGES | ECN_BITMAP)
     }
 
     /// Whether `kind` is the first byte of one of packets that took another path.
     #[must_use]
     pub const fn is_path_kind(kind: u8) -> bool {
-        matches!(kind, PATH_RANGES | PATH_BITMAP)
+        matches!(kind, PATH_RANGES | PATH_BITMAP | PATH_ECN_RANGES | PATH_ECN_BITMAP)
     }
 
     /// The packets that it names, one by one.
@@ -67,9 +75,16 @@ impl Ack {
     }
 
     /// Appends an acknowledgement of `received` in at most `room` bytes. `false`: it does not fit;
-    /// with [`MAX_ACK_BYTES`] of room it always does, if need be without its oldest part.
-    pub fn encode(received: &RangeSet, delay_us: u64, room: usize, out: &mut Vec<u8>) -> bool {
-        Self::write(None, received, delay_us, room, out)
+    /// with [`MAX_ACK_BYTES`] of room it always does, if need be without its oldest part. Counts that are all zero are
+    /// left out.
+    pub fn encode(
+        received: &RangeSet,
+        delay_us: u64,
+        ecn: EcnCounts,
+        room: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        Self::write(None, received, delay_us, ecn, room, out)
     }
 
     /// The same of packets that took another path than this acknowledgement.
@@ -77,27 +92,37 @@ impl Ack {
         path: PathNumber,
         received: &RangeSet,
         delay_us: u64,
+        ecn: EcnCounts,
         room: usize,
         out: &mut Vec<u8>,
     ) -> bool {
-        Self::write(Some(path), received, delay_us, room, out)
+        Self::write(Some(path), received, delay_us, ecn, room, out)
     }
 
     fn write(
         path: Option<PathNumber>,
         received: &RangeSet,
         delay_us: u64,
+        ecn: EcnCounts,
         room: usize,
         out: &mut Vec<u8>,
     ) -> bool {
         let Some(largest) = received.max() else { return false };
         let room = room.min(MAX_ACK_BYTES);
-        let kinds = match path {
-            None => [RANGES, BITMAP],
-            Some(_) => [PATH_RANGES, PATH_BITMAP],
+        let ecn = (ecn != EcnCounts::NONE).then_some([ecn.ect0, ecn.ect1, ecn.ce]);
+        let kinds = match (path, ecn) {
+            (None, None) => [RANGES, BITMAP],
+            (None, Some(_)) => [ECN_RANGES, ECN_BITMAP],
+            (Some(_), None) => [PATH_RANGES, PATH_BITMAP],
+            (Some(_), Some(_)) => [PATH_ECN_RANGES, PATH_ECN_BITMAP],
         };
-        let fixed =
-            1 + usize::from(path.is_some()) + varint_len(largest) + varint_len(delay_us) + 2;
+        let counts_len: usize = ecn.iter().flatten().map(|&count| varint_len(count)).sum();
+        let fixed = 1
+            + usize::from(path.is_some())
+            + varint_len(largest)
+            + varint_len(delay_us)
+            + counts_len
+            + 2;
         if fixed + 8 > room {
             return false;
         }
@@ -122,6 +147,7 @@ impl Ack {
         } else {
             ranges.write(received, out);
         }
+        ecn.iter().flatten().for_each(|&count| put_varint(out, count));
         true
     }
 
@@ -130,11 +156,19 @@ impl Ack {
         let largest = reader.varint("ack.largest")?;
         let delay_us = reader.varint("ack.delay")?;
         let ranges = match kind {
-            RANGES | PATH_RANGES => decode_ranges(largest, reader)?,
-            BITMAP | PATH_BITMAP => decode_bitmap(largest, reader)?,
+            RANGES | ECN_RANGES | PATH_RANGES | PATH_ECN_RANGES => decode_ranges(largest, reader)?,
+            BITMAP | ECN_BITMAP | PATH_BITMAP | PATH_ECN_BITMAP => decode_bitmap(largest, reader)?,
             _ => return Err(DecodeError::Invalid("ack.kind")),
         };
-        Ok(Self { delay_us, ranges })
+        let ecn = match kind {
+            ECN_RANGES | ECN_BITMAP | PATH_ECN_RANGES | PATH_ECN_BITMAP => Some(EcnCounts {
+                ect0: reader.varint("ack.ect0")?,
+                ect1: reader.varint("ack.ect1")?,
+                ce: reader.varint("ack.ce")?,
+            }),
+            _ => None,
+        };
+        Ok(Self { delay_us, ranges, ecn })
     }
 }
 
@@ -277,8 +311,12 @@ mod tests {
     }
 
     fn round_trip(set: &RangeSet, room: usize) -> Option<Ack> {
+        round_trip_with(set, EcnCounts::NONE, room)
+    }
+
+    fn round_trip_with(set: &RangeSet, ecn: EcnCounts, room: usize) -> Option<Ack> {
         let mut out = Vec::new();
-        if !Ack::encode(set, 77, room, &mut out) {
+        if !Ack::encode(set, 77, ecn, room, &mut out) {
             assert!(out.is_empty());
             return None;
         }
@@ -294,11 +332,26 @@ mod tests {
     fn a_dense_window_with_many_holes_becomes_a_bitmap() {
         let set = set_of((10_000..11_024).filter(|n| n % 3 != 0));
         let mut out = Vec::new();
-        assert!(Ack::encode(&set, 0, 1_000, &mut out));
+        assert!(Ack::encode(&set, 0, EcnCounts::NONE, 1_000, &mut out));
         assert_eq!(out[0], BITMAP);
         let ack = round_trip(&set, 1_000).unwrap();
         let named: u64 = ack.ranges.iter().map(|(s, e)| e - s + 1).sum();
         assert_eq!(named, (10_000..11_024).filter(|n| n % 3 != 0).count() as u64);
+    }
+
+    // ARQ-ECN-1
+    #[test]
+    fn who_has_seen_no_mark_sends_no_byte_more() {
+        let encoded = |ecn| {
+            let mut out = Vec::new();
+            assert!(Ack::encode(&set_of(0..9), 0, ecn, MAX_ACK_BYTES, &mut out));
+            out
+        };
+        let (without, with) =
+            (encoded(EcnCounts::NONE), encoded(EcnCounts { ect0: 9, ect1: 0, ce: 0 }));
+        assert_eq!((without[0], with[0]), (RANGES, ECN_RANGES));
+        assert_eq!(with[1..without.len()], without[1..]);
+        assert_eq!(with[without.len()..], [9, 0, 0]);
     }
 
     // ARQ-FRM-3
@@ -322,13 +375,16 @@ mod tests {
             base in prop_oneof![Just(0), 0_u64..1 << 40],
             offsets in prop::collection::btree_set(0_u64..3_000, 1..400),
             room in 0_usize..400,
+            counts in prop_oneof![Just([0; 3]), prop::array::uniform3(0_u64..1 << 62)],
         ) {
             let set = set_of(offsets.iter().map(|o| base + o));
-            let Some(ack) = round_trip(&set, room) else {
+            let ecn = EcnCounts { ect0: counts[0], ect1: counts[1], ce: counts[2] };
+            let Some(ack) = round_trip_with(&set, ecn, room) else {
                 prop_assert!(room < MAX_ACK_BYTES);
                 return Ok(());
             };
             prop_assert_eq!(ack.delay_us, 77);
+            prop_assert_eq!(ack.ecn, (ecn != EcnCounts::NONE).then_some(ecn));
             prop_assert_eq!(ack.largest().0, set.max().unwrap());
             let mut lowest = u64::MAX;
             for &(start, end) in &ack.ranges {
@@ -347,7 +403,7 @@ mod tests {
 
         // ARQ-ERR-3
         #[test]
-        fn any_bytes_decode_or_fail(kind in 2_u8..4, bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn any_bytes_decode_or_fail(kind in 2_u8..16, bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             if let Ok(ack) = Ack::decode(kind, &mut Reader::new(&bytes)) {
                 prop_assert!(!ack.ranges.is_empty());
                 prop_assert!(ack.ranges.iter().all(|(s, e)| s <= e));

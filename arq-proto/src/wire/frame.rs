@@ -275,10 +275,17 @@ impl<'a> Frame<'a> {
             Self::Padding => out.push(PADDING),
             Self::Ping => out.push(PING),
             Self::Ack(ack) => {
-                Ack::encode(&ack.received(), ack.delay_us, usize::MAX, out);
+                Ack::encode(
+                    &ack.received(),
+                    ack.delay_us,
+                    ack.ecn.unwrap_or_default(),
+                    usize::MAX,
+                    out,
+                );
             }
             Self::PathAck { path, ack } => {
-                Ack::encode_of_path(*path, &ack.received(), ack.delay_us, usize::MAX, out);
+                let ecn = ack.ecn.unwrap_or_default();
+                Ack::encode_of_path(*path, &ack.received(), ack.delay_us, ecn, usize::MAX, out);
             }
             Self::PathState { path, sequence, wish } => {
                 out.push(PATH_STATE);
@@ -443,6 +450,7 @@ mod tests {
     use smallvec::smallvec;
 
     use super::*;
+    use crate::ecn::EcnCounts;
 
     fn lanes() -> impl Strategy<Value = LaneId> {
         (0_u8..16).prop_map(LaneId::from_wire)
@@ -483,7 +491,11 @@ mod tests {
         prop_oneof![
             Just(Frame::Ping),
             Just(Frame::Close { reason: "bye – später" }),
-            Just(Frame::Ack(Ack { delay_us: 9, ranges: smallvec![(20, 30), (7, 9), (0, 3)] })),
+            (Just(None), 1_u64..1 << 62).prop_map(|(none, ce)| {
+                let ecn =
+                    if ce % 2 == 0 { none } else { Some(EcnCounts { ce, ..EcnCounts::NONE }) };
+                Frame::Ack(Ack { delay_us: 9, ranges: smallvec![(20, 30), (7, 9), (0, 3)], ecn })
+            }),
             value.clone().prop_map(|bytes| Frame::MaxData { bytes }),
             (lanes(), value.clone()).prop_map(|(lane, bytes)| Frame::MaxLaneData { lane, bytes }),
             (lanes(), value).prop_map(|(lane, below)| Frame::Forget { lane, below }),

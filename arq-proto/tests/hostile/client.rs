@@ -13,8 +13,8 @@ use arq_proto::{
         params::Params,
         BASE_MTU, VERSION,
     },
-    Config, Connection, ConnectionError, ConnectionId, Endpoint, EndpointConfig, RefuseReason,
-    Routed,
+    Config, Connection, ConnectionError, ConnectionId, EcnCounts, Endpoint, EndpointConfig,
+    RefuseReason, Routed,
 };
 use arq_sim::{
     hostile::{self, Sighting},
@@ -44,6 +44,9 @@ pub(crate) struct Client {
     pub(crate) seen: Option<Sighting>,
     /// The numbers of all.
     numbers: RangeSet,
+    /// How many of them left as ECT(0), and what the server says of that.
+    pub(crate) marked: u64,
+    pub(crate) counts: EcnCounts,
     /// The longest of them.
     pub(crate) longest: usize,
 }
@@ -62,8 +65,9 @@ impl Client {
         let first = connection.poll_transmit(now, &mut wire, 1).unwrap().size;
         let id = Hello::decode(&wire[..first]).unwrap().scid;
         connection.poll_transmit(now, &mut wire, 1).unwrap();
-        let numbers = RangeSet::default();
-        Self { now, endpoint, connection, id, next: 0, seen: None, numbers, longest: 0 }
+        let (numbers, counts) = (RangeSet::default(), EcnCounts::NONE);
+        let (next, seen, marked, longest) = (0, None, 0, 0);
+        Self { now, endpoint, connection, id, next, seen, numbers, marked, counts, longest }
     }
 
     /// It has had its CHALLENGE and returns the cookie.
@@ -136,7 +140,7 @@ impl Client {
     /// Acknowledges all that it has sent.
     pub(crate) fn ack_all(&mut self) {
         let mut ack = Vec::new();
-        Ack::encode(&self.numbers, 0, MAX_ACK_BYTES, &mut ack);
+        Ack::encode(&self.numbers, 0, self.counts, MAX_ACK_BYTES, &mut ack);
         self.frames(&ack);
     }
 
@@ -157,7 +161,8 @@ impl Client {
     /// Lets it send what it has to say.
     pub(crate) fn drive(&mut self) {
         let mut wire = Vec::new();
-        while self.connection.poll_transmit(self.now, &mut wire, 1).is_some() {
+        while let Some(transmit) = self.connection.poll_transmit(self.now, &mut wire, 1) {
+            self.marked += u64::from(transmit.ecn.is_some());
             if let Some(seen) = hostile::sight(&wire) {
                 self.seen = Some(seen);
                 self.numbers.insert(seen.number.into());

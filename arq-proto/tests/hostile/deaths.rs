@@ -22,7 +22,7 @@ use arq_proto::{
         packet::{Challenge, Cookie, DataHeader, Echo, Hello, Refuse, Reset},
         VERSION,
     },
-    Config, ConfigBuilder, ConnectionId, RefuseReason, Reliability,
+    Config, ConfigBuilder, ConnectionId, EcnCounts, RefuseReason, Reliability,
 };
 use arq_sim::{
     hostile::{self, Sighting},
@@ -240,7 +240,8 @@ fn acknowledge() -> Attack {
             return Vec::new();
         };
         numbers.insert(at.number.into());
-        let ack = encoded(|out| assert!(Ack::encode(&numbers, 0, MAX_ACK_BYTES, out)));
+        let ack =
+            encoded(|out| assert!(Ack::encode(&numbers, 0, EcnCounts::NONE, MAX_ACK_BYTES, out)));
         let next = Sighting { number: server.number + 1, ..server };
         back(seen.datagram, hostile::data_packet(next, 0, false, &ack))
     })
@@ -290,7 +291,7 @@ fn roam() -> Attack {
 /// A relay that is always faster, and brings answers to its own address back.
 fn race() -> Attack {
     Box::new(|seen| {
-        let Datagram { from, to, bytes } = seen.datagram;
+        let Datagram { from, to, bytes, .. } = seen.datagram;
         let (server, client) = (Pair::SERVER.parse().unwrap(), Pair::CLIENT.parse().unwrap());
         let bytes = bytes.to_vec();
         match (seen.is_up, *to == stranger(9)) {

@@ -13,6 +13,7 @@ mod deaths;
 mod endings;
 mod frames;
 mod handshake;
+mod marks;
 mod parameters;
 mod paths;
 mod reports;

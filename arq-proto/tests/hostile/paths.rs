@@ -21,7 +21,7 @@ fn client(paths: u8) -> Client {
 }
 
 fn path_ack(path: u8, largest: u64) -> Frame<'static> {
-    let ack = Ack { delay_us: 0, ranges: smallvec![(largest, largest)] };
+    let ack = Ack { delay_us: 0, ranges: smallvec![(largest, largest)], ecn: None };
     Frame::PathAck { path: PathNumber(path), ack }
 }
 

@@ -275,7 +275,7 @@ fn racer() {
         let (client, server) = (pair.world.address(pair.client), pair.world.address(pair.server));
         // Always a millisecond faster, and what comes to its own address it brings back.
         pair.world.set_tap(move |_: Duration, datagram: &Datagram, forged: &mut Vec<Forged>| {
-            let Datagram { from, to, bytes } = datagram.clone();
+            let Datagram { from, to, bytes, .. } = datagram.clone();
             let bytes = bytes.to_vec();
             if to == server {
                 forged.push(Forged { from: stranger(9), to, after: MS, bytes });
@@ -311,7 +311,7 @@ fn a_recorded_conversation_brings_nothing_back() {
         pair.world.run_for(wait * SEC).unwrap();
         for datagram in &recorded {
             let from = from.filter(|_| datagram.to == Pair::SERVER.parse().unwrap());
-            let Datagram { from: own, to, bytes } = datagram.clone();
+            let Datagram { from: own, to, bytes, .. } = datagram.clone();
             let from = from.unwrap_or(own);
             pair.world.forge(Forged { from, to, after: MS, bytes: bytes.to_vec() });
         }

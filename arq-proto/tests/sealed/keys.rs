@@ -69,7 +69,7 @@ fn so_many_forgeries_that_one_might_open_end_it_too() {
     let server = pair.world.address(pair.server);
     pair.world.set_tap(move |_: Duration, datagram: &Datagram, forged: &mut Vec<Forged>| {
         if datagram.to == server {
-            let Datagram { from, to, bytes } = datagram.clone();
+            let Datagram { from, to, bytes, .. } = datagram.clone();
             let mut bytes = bytes.to_vec();
             *bytes.last_mut().unwrap() ^= 1;
             forged.push(Forged { from, to, after: MS, bytes });

@@ -124,7 +124,7 @@ impl Run<'_> {
         let down = path.down(self.seed, path.round_trip.mul_f64(longer));
         // Where packets come in bunches they are read together.
         let reads_together = path.frame.packets > 1 || !path.clump.is_zero();
-        Access { down, reads_together, timer_lateness: MS / 5 }
+        Access { down, reads_together, timer_lateness: MS / 5, has_ecn: false }
     }
 
     /// Goes on for a while; what the cell does by itself goes on, too: `since` is the time measured so far.

@@ -16,6 +16,9 @@ use arq_proto::{
 const VARINT_MASK: u64 = (1 << 62) - 1;
 const ACK_RANGES: u8 = 0x02;
 const ACK_BITMAP: u8 = 0x03;
+/// Added to the first byte of an ACK: counts of ECN follow. A delay with this bit has some.
+const WITH_COUNTS: u8 = 0x06;
+const DELAY_WITH_COUNTS: u32 = 1 << 31;
 
 static CONTENT: [u8; MAX_MESSAGE_BYTES] = [0x5a; MAX_MESSAGE_BYTES];
 
@@ -30,7 +33,7 @@ pub enum FrameOp {
     AckRanges {
         /// The largest number, below the newest that was seen; negative ones were never sent.
         below: i8,
-        /// In microseconds.
+        /// In microseconds; with the highest bit the counts of ECN follow.
         delay: u32,
         /// Gap and length of each further range.
         ranges: Vec<(u8, u8)>,
@@ -95,7 +98,8 @@ impl FrameOp {
             Self::Ping => Frame::Ping.encode(out),
             Self::Padding(len) => out.extend(std::iter::repeat_n(0, usize::from(*len))),
             Self::AckRanges { below, delay, ranges } => {
-                out.push(ACK_RANGES);
+                let counts = delay & DELAY_WITH_COUNTS != 0;
+                out.push(if counts { ACK_RANGES + WITH_COUNTS } else { ACK_RANGES });
                 put_varint(out, newest.saturating_add_signed(-i64::from(*below)) & VARINT_MASK);
                 put_varint(out, u64::from(*delay));
                 put_varint(out, ranges.len() as u64);
@@ -103,6 +107,15 @@ impl FrameOp {
                 for (gap, len) in ranges {
                     put_varint(out, u64::from(*gap));
                     put_varint(out, u64::from(*len));
+                }
+                if counts {
+                    // Few packets as ECT(0), and any number of marks.
+                    put_varint(out, u64::from(delay & 0xff));
+                    put_varint(out, u64::from(delay >> 8 & 0x3));
+                    put_varint(
+                        out,
+                        u64::from(*delay).wrapping_mul(1 << (delay >> 10 & 0x1f)) & VARINT_MASK,
+                    );
                 }
             }
             Self::AckBitmap { below, map } => {

@@ -16,8 +16,8 @@ use arq_proto::{
         frame::Frame,
         packet::Hello,
     },
-    Config, Connection, ConnectionHandle, ConnectionId, Endpoint, EndpointConfig, LaneId,
-    Reliability, Routed,
+    Config, Connection, ConnectionHandle, ConnectionId, EcnCounts, Endpoint, EndpointConfig,
+    LaneId, Reliability, Routed,
 };
 
 use crate::{
@@ -192,7 +192,7 @@ impl Victim {
     #[must_use]
     pub fn ack_of_all(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        Ack::encode(&self.seen, 0, MAX_ACK_BYTES, &mut out);
+        Ack::encode(&self.seen, 0, EcnCounts::NONE, MAX_ACK_BYTES, &mut out);
         out
     }
 

@@ -13,7 +13,7 @@ fn datagram(index: usize) -> Datagram {
     let mut bytes = vec![0; 100];
     bytes[..8].copy_from_slice(&(index as u64).to_le_bytes());
     let port = SocketAddr::from(([10, 0, 0, 1], 1));
-    Datagram { from: port, to: port, bytes: Bytes::from(bytes) }
+    Datagram { from: port, to: port, ecn: None, bytes: Bytes::from(bytes) }
 }
 
 /// Sends one datagram per millisecond; returns what happened, in the order of sending.

@@ -29,7 +29,8 @@ impl World {
         let guest = self.hosts[host.0].guest.as_mut().expect("a guest");
         let mut outgoing = Vec::new();
         while let Some((to, bytes)) = guest.poll_transmit(now) {
-            outgoing.push(Outgoing { socket: SocketId::default(), to, bytes, vanishes: false });
+            let (socket, ecn, vanishes) = (SocketId::default(), None, false);
+            outgoing.push(Outgoing { socket, to, ecn, bytes, vanishes });
         }
         let timeout = guest.poll_timeout();
         self.dispatch(host, outgoing);

@@ -4,12 +4,12 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use arq_proto::SocketId;
+use arq_proto::{ConnectionHandle, SocketId};
 use bytes::Bytes;
 
 use super::{events::Action, WireId, World};
 use crate::{
-    host::{HostConfig, HostId, Outgoing},
+    host::{ConnId, HostConfig, HostId, Outgoing},
     log::{Entry, LoggedFate},
     tap::Verdict,
     wire::{Datagram, Fate, Passage},
@@ -42,12 +42,15 @@ impl World {
 
     /// Sends what a host wants sent.
     pub(super) fn dispatch(&mut self, from: HostId, outgoing: Vec<Outgoing>) {
-        for Outgoing { socket, to, bytes, vanishes } in outgoing {
+        // A host that does not set the field does not read it either.
+        let has_ecn = self.hosts[from.0].config.has_ecn;
+        for Outgoing { socket, to, ecn, bytes, vanishes } in outgoing {
+            let ecn = ecn.filter(|_| has_ecn);
             let from = self.radio(from, socket);
             let source = self.address(from);
             let exchange = self.exchanged.entry((from, to)).or_default();
             exchange.sent_bytes += bytes.len() as u64;
-            let datagram = Datagram { from: source, to, bytes: Bytes::from(bytes) };
+            let datagram = Datagram { from: source, to, ecn, bytes: Bytes::from(bytes) };
             if vanishes {
                 self.record(&Passage { datagram, fate: Fate::BatchLost });
                 continue;
@@ -102,6 +105,32 @@ impl World {
         self.settle(id, out);
     }
 
+    /// A connection gets what arrived for it.
+    pub(super) fn hand_over(
+        &mut self,
+        host: HostId,
+        handle: ConnectionHandle,
+        datagram: &Datagram,
+        socket: SocketId,
+    ) {
+        let clock = self.clock;
+        let id = ConnId { host, handle, life: self.hosts[host.0].life };
+        let ecn = datagram.ecn.filter(|_| self.hosts[host.0].config.has_ecn);
+        if let Some(conn) = self.live_conn(id) {
+            conn.watch.on_datagrams(&clock, 1);
+            let bytes = &mut datagram.bytes.to_vec();
+            let received = arq_proto::Datagram::new(datagram.from, None, bytes);
+            let received = received.through(socket).with_ecn(ecn);
+            conn.connection.handle_datagrams(clock.now(), [received]);
+            if !(self.hosts[host.0].config.reads_together && self.more_arrives(datagram)) {
+                self.service(id);
+            }
+        } else {
+            let what = format!("routed to {handle:?}, which was removed or never existed");
+            self.note(host, Err(what));
+        }
+    }
+
     /// Records fates, schedules arrivals and the next release.
     fn settle(&mut self, wire: WireId, passages: Vec<Passage>) {
         for passage in passages {
@@ -130,9 +159,10 @@ impl World {
             Fate::TooLong => LoggedFate::Vanishes("longer than the MTU"),
             Fate::NoSuchHost => LoggedFate::Vanishes("nobody there"),
             Fate::BatchLost => LoggedFate::Vanishes("lost with its batch"),
+            Fate::Capable => LoggedFate::Vanishes("capable of ECN"),
             Fate::Withheld => LoggedFate::Vanishes("withheld"),
         };
-        let Datagram { from, to, bytes } = &passage.datagram;
+        let Datagram { from, to, bytes, .. } = &passage.datagram;
         let first = bytes.first().copied().unwrap_or_default();
         let (from, to) = (self.name_of(*from), self.name_of(*to));
         let entry = Entry { at: self.clock.offset(), from, to, bytes: bytes.len(), first, fate };

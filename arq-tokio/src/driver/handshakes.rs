@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use arq_proto::{Datagram, SocketId};
+use arq_proto::{Datagram, EcnCodepoint, SocketId};
 
 use super::{connection::Inner, sync::Mutex};
 
@@ -34,12 +34,14 @@ pub(super) struct Step<C = Arc<Inner>> {
     socket: SocketId,
     from: SocketAddr,
     to: Option<IpAddr>,
+    ecn: Option<EcnCodepoint>,
     bytes: Vec<u8>,
 }
 
 impl<C> Step<C> {
     pub(super) fn datagram(&mut self) -> Datagram<'_> {
-        Datagram::new(self.from, self.to, &mut self.bytes).through(self.socket)
+        let datagram = Datagram::new(self.from, self.to, &mut self.bytes);
+        datagram.through(self.socket).with_ecn(self.ecn)
     }
 }
 
@@ -55,12 +57,12 @@ impl<C> Default for Handshakes<C> {
 impl<C> Handshakes<C> {
     pub(super) fn extend<'a>(&self, arrived: impl IntoIterator<Item = (C, Datagram<'a>)>) {
         let mut waiting = self.0.lock();
-        for (connection, Datagram { socket, from, to, bytes, .. }) in arrived {
+        for (connection, Datagram { socket, from, to, ecn, bytes, .. }) in arrived {
             if waiting.len() == MAX_WAITING {
                 tracing::debug!(%from, "too many handshakes: a datagram is lost");
                 return;
             }
-            waiting.push_back(Step { connection, socket, from, to, bytes: bytes.to_vec() });
+            waiting.push_back(Step { connection, socket, from, to, ecn, bytes: bytes.to_vec() });
         }
     }
 

@@ -197,8 +197,9 @@ impl Driver {
         for (connection, datagrams) in sorted.by_connection() {
             for part in datagrams.chunks_mut(DATAGRAMS_A_HOLD) {
                 let datagrams = part.iter_mut().map(|(_, datagram)| {
-                    let Datagram { socket, from, to, .. } = *datagram;
-                    Datagram::new(from, to, &mut *datagram.bytes).through(socket)
+                    let Datagram { socket, from, to, ecn, .. } = *datagram;
+                    let datagram = Datagram::new(from, to, &mut *datagram.bytes);
+                    datagram.through(socket).with_ecn(ecn)
                 });
                 connection.handle_datagrams(datagrams);
             }

@@ -16,7 +16,7 @@
 //!
 //! Metrics are written when packets are acknowledged or declared lost.
 //!
-//! Frames have QUIC's names where they mean the same: `ack`, `ping`, `padding`, `max_data`, `path_challenge`,
+//! Frames have QUIC's names where they mean the same: `ack` (with `ect0`, `ect1`, `ce` once ECN was seen), `ping`, `padding`, `max_data`, `path_challenge`,
 //! `path_response`, `connection_close`. A lane is shown as a stream: `max_stream_data`, and `stream` for MESSAGE and CHUNK
 //! with `stream_id` (the lane's number), `message`, `message_length`, `index`, `chunks`, `length`; so is `repair`, a repair
 //! symbol. `forget` and `timestamp` are ARQ's own.
@@ -32,7 +32,7 @@ use std::{
 
 use arq_proto::{
     observer::{Frame, LostPacket, Observer, Packet, Piece},
-    Connection, ConnectionError, LaneId, Reliability, Stats,
+    Connection, ConnectionError, EcnCounts, LaneId, Reliability, Stats,
 };
 use serde_json::{json, Map, Value};
 
@@ -216,12 +216,15 @@ fn frame_record(frame: &Frame<'_>) -> Value {
     match frame {
         Frame::Padding => json!({ "frame_type": "padding" }),
         Frame::Ping => json!({ "frame_type": "ping" }),
-        Frame::Ack { delay_us, ranges } => json!({
-            "frame_type": "ack",
-            "ack_delay": *delay_us as f64 / 1e3,
-            // QUIC's lists begin with the lowest.
-            "acked_ranges": ranges.iter().rev().map(|&(first, last)| [first, last]).collect::<Vec<_>>(),
-        }),
+        Frame::Ack { delay_us, ranges, ecn } => with_counts(
+            ecn.as_ref(),
+            json!({
+                "frame_type": "ack",
+                "ack_delay": *delay_us as f64 / 1e3,
+                // QUIC's lists begin with the lowest.
+                "acked_ranges": ranges.iter().rev().map(|&(first, last)| [first, last]).collect::<Vec<_>>(),
+            }),
+        ),
         Frame::Close { reason } => {
             json!({ "frame_type": "connection_close", "error_space": "application", "reason": reason })
         }
@@ -244,17 +247,31 @@ fn frame_record(frame: &Frame<'_>) -> Value {
         Frame::Chunk(piece) => piece_record("stream", piece),
         Frame::Repair(piece) => piece_record("repair", piece),
         // A frame that is added later.
-        Frame::PathAck { path, delay_us, ranges } => json!({
-            "frame_type": "path_ack",
-            "path_id": path.0,
-            "ack_delay": *delay_us as f64 / 1_000.0,
-            "acked_ranges": ranges,
-        }),
+        Frame::PathAck { path, delay_us, ranges, ecn } => with_counts(
+            ecn.as_ref(),
+            json!({
+                "frame_type": "path_ack",
+                "path_id": path.0,
+                "ack_delay": *delay_us as f64 / 1_000.0,
+                "acked_ranges": ranges,
+            }),
+        ),
         Frame::PathState { path, sequence, wish } => {
             json!({ "frame_type": "path_state", "path_id": path.0, "sequence": sequence, "use": wish })
         }
         _ => json!({ "frame_type": "unknown" }),
     }
+}
+
+/// The counts of ECN, if there are any, with the names of QUIC's `AckFrame`.
+fn with_counts(counts: Option<&EcnCounts>, mut ack: Value) -> Value {
+    if let (Some(EcnCounts { ect0, ect1, ce }), Some(ack)) = (counts, ack.as_object_mut()) {
+        ack.extend(
+            [("ect0", ect0), ("ect1", ect1), ("ce", ce)]
+                .map(|(name, count)| (name.to_owned(), json!(count))),
+        );
+    }
+    ack
 }
 
 /// A lane is shown as the stream of its number.

@@ -438,6 +438,7 @@ impl Shared {
             let segments = Segments {
                 destination: *destination,
                 source: received_at.filter(|_| self.local_addr().ip().is_unspecified()),
+                ecn: None,
                 contents: reply,
                 segment_bytes: reply.len(),
             };

@@ -21,7 +21,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use arq_proto::{Datagram, UnreachableReport};
+use arq_proto::{Datagram, EcnCodepoint, UnreachableReport};
 use quinn_udp::RecvMeta;
 
 pub(crate) use unanswered::why_unanswered;
@@ -33,6 +33,8 @@ pub struct Segments<'a> {
     pub destination: SocketAddr,
     /// The local address to send from; `None` leaves it to the routing table.
     pub source: Option<IpAddr>,
+    /// What their IP headers are to say of congestion. A socket that cannot do so ignores it.
+    pub ecn: Option<EcnCodepoint>,
     /// The datagrams, one after another.
     pub contents: &'a [u8],
     /// Bytes of each datagram but the last.
@@ -146,7 +148,9 @@ impl ReceiveBatch {
         self.meta[..self.filled].iter().zip(buffers).flat_map(|(meta, buffer)| {
             let len = meta.len.min(buffer.len());
             let datagrams = buffer[..len].chunks_mut(meta.stride.max(1));
-            datagrams.map(|bytes| Datagram::new(meta.addr, meta.dst_ip, bytes))
+            // The kernel joins only those whose headers are alike.
+            let ecn = meta.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8));
+            datagrams.map(move |bytes| Datagram::new(meta.addr, meta.dst_ip, bytes).with_ecn(ecn))
         })
     }
 
@@ -204,14 +208,17 @@ mod tests {
         batch
             .fill(|buffers, meta| {
                 buffers[0][..5].copy_from_slice(b"aabbc");
-                meta[0] = RecvMeta { addr: from, len: 5, stride: 2, ecn: None, dst_ip: None };
+                let ecn = quinn_udp::EcnCodepoint::from_bits(0b11);
+                meta[0] = RecvMeta { addr: from, len: 5, stride: 2, ecn, dst_ip: None };
                 buffers[1][..1].copy_from_slice(b"d");
                 meta[1] = RecvMeta { addr: from, len: 1, stride: 1, ecn: None, dst_ip: None };
                 Ok(2)
             })
             .unwrap();
-        let got: Vec<_> = batch.datagrams().map(|datagram| datagram.bytes).collect();
-        assert_eq!(got, [&b"aa"[..], b"bb", b"c", b"d"]);
+        let got: Vec<_> = batch.datagrams().map(|one| (one.bytes.to_vec(), one.ecn)).collect();
+        let ce = Some(EcnCodepoint::Ce);
+        let expected = [(&b"aa"[..], ce), (b"bb", ce), (b"c", ce), (b"d", None)];
+        assert_eq!(got, expected.map(|(bytes, ecn)| (bytes.to_vec(), ecn)));
     }
 
     #[test]

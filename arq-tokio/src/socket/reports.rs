@@ -174,7 +174,7 @@ mod tests {
     fn send(socket: &UdpDatagramSocket, destination: SocketAddr, contents: &[u8]) {
         let segment_bytes = contents.len();
         socket
-            .try_send(&Segments { destination, source: None, contents, segment_bytes })
+            .try_send(&Segments { destination, source: None, ecn: None, contents, segment_bytes })
             .expect("it leaves");
     }
 

@@ -13,7 +13,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use arq_proto::UnreachableReport;
+use arq_proto::{EcnCodepoint, UnreachableReport};
 use quinn_udp::{Transmit, UdpSocketState};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
@@ -29,7 +29,8 @@ pub struct SocketOptions {
     pub receive_buffer_bytes: usize,
     /// Bind to this network interface.
     pub interface: Option<String>,
-    /// The type-of-service byte of every datagram. Costs segmentation offload on sending.
+    /// The type-of-service byte of every datagram, but for its low two bits, which are those of ECN. Costs segmentation
+    /// offload on sending.
     pub dscp: Option<u32>,
     /// Whether several datagrams may leave in one call (segmentation offload, GSO).
     pub batches: bool,
@@ -57,9 +58,9 @@ pub struct UdpDatagramSocket {
     max_segments: AtomicUsize,
     local: SocketAddr,
     options: SocketOptions,
-    /// With a type-of-service byte, datagrams go one by one: `quinn-udp` would overwrite the byte
-    /// with its ECN mark.
-    keeps_tos: bool,
+    /// The type-of-service byte, if there is one, without the bits of ECN. With it datagrams go one by one: `quinn-udp`
+    /// would overwrite the byte with those bits.
+    tos: Option<u8>,
 }
 
 impl UdpDatagramSocket {
@@ -78,17 +79,18 @@ impl UdpDatagramSocket {
         let socket = StdSocket::from(socket);
         let offload = UdpSocketState::new((&socket).into())?;
         let local = socket.local_addr()?;
-        if let Some(tos) = options.dscp {
-            set_type_of_service(&socket, local, tos)?;
+        // Only its low byte travels.
+        let tos = options.dscp.map(|tos| (tos & 0xfc) as u8);
+        if let Some(tos) = tos {
+            set_type_of_service(&socket, local, tos.into())?;
         }
         reports::ask(&socket);
         resize_buffers(&socket, &offload, options);
-        let keeps_tos = options.dscp.is_some();
-        let may_batch = options.batches && !keeps_tos;
+        let may_batch = options.batches && tos.is_none();
         let max_segments = if may_batch { offload.max_gso_segments() } else { 1 };
         let socket = Watched::new(socket)?;
         let options = options.clone();
-        Ok(Self { socket, offload, max_segments: max_segments.into(), local, options, keeps_tos })
+        Ok(Self { socket, offload, max_segments: max_segments.into(), local, options, tos })
     }
 
     fn send_one_by_one(&self, segments: &Segments<'_>) -> io::Result<()> {
@@ -106,14 +108,14 @@ impl UdpDatagramSocket {
     }
 
     fn send_once(&self, segments: &Segments<'_>) -> io::Result<()> {
-        if self.keeps_tos {
+        if let Some(tos) = self.tos {
             return self.socket.try_write(|socket| {
-                reports::past(|| send_plainly(&SockRef::from(socket), segments))
+                reports::past(|| send_plainly(&SockRef::from(socket), segments, tos))
             });
         }
         let transmit = Transmit {
             destination: segments.destination,
-            ecn: None,
+            ecn: segments.ecn.and_then(|ecn| quinn_udp::EcnCodepoint::from_bits(ecn.bits())),
             contents: segments.contents,
             segment_size: Some(segments.segment_bytes),
             src_ip: segments.source,
@@ -186,19 +188,22 @@ fn is_offload_refusal(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EIO | EINVAL))
 }
 
-/// Sends one datagram, with what the socket has for its type of service.
+/// Sends one datagram with the type of service `tos`, which the socket has, too, and its codepoint.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn send_plainly(socket: &Socket, segments: &Segments<'_>) -> io::Result<()> {
+fn send_plainly(socket: &Socket, segments: &Segments<'_>, tos: u8) -> io::Result<()> {
     let destination = SockAddr::from(segments.destination);
     let contents = [io::IoSlice::new(segments.contents)];
-    let control = segments.source.map(packet_info).unwrap_or_default();
+    let mut control = segments.source.map(packet_info).unwrap_or_default();
+    control.extend(
+        segments.ecn.iter().flat_map(|ecn| type_of_service(segments.destination, tos, *ecn)),
+    );
     let message = socket2::MsgHdr::new().with_addr(&destination).with_buffers(&contents);
     socket.sendmsg(&message.with_control(&control), 0).map(drop)
 }
 
-/// The source is left to the routing table.
+/// The source is left to the routing table, and nothing says that the datagram is capable of ECN.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn send_plainly(socket: &Socket, segments: &Segments<'_>) -> io::Result<()> {
+fn send_plainly(socket: &Socket, segments: &Segments<'_>, _tos: u8) -> io::Result<()> {
     socket.send_to(segments.contents, &SockAddr::from(segments.destination)).map(drop)
 }
 
@@ -210,17 +215,38 @@ fn packet_info(source: IpAddr) -> Vec<u8> {
     const IP_PKTINFO: i32 = 8;
     const IPPROTO_IPV6: i32 = 41;
     const IPV6_PKTINFO: i32 = 50;
-    const HEADER_BYTES: usize = size_of::<usize>() + 2 * size_of::<i32>();
     // Index 0: whichever interface leads there.
     let interface = [0_u8; 4];
     let (level, kind, info) = match source {
         IpAddr::V4(ip) => (IPPROTO_IP, IP_PKTINFO, [interface, ip.octets(), [0; 4]].concat()),
         IpAddr::V6(ip) => (IPPROTO_IPV6, IPV6_PKTINFO, [&ip.octets()[..], &interface].concat()),
     };
-    let mut message = (HEADER_BYTES + info.len()).to_ne_bytes().to_vec();
+    control_message(level, kind, &info)
+}
+
+/// The control message that says what stands in the type-of-service or traffic-class byte of a datagram.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn type_of_service(destination: SocketAddr, tos: u8, ecn: EcnCodepoint) -> Vec<u8> {
+    const IPPROTO_IP: i32 = 0;
+    const IP_TOS: i32 = 1;
+    const IPPROTO_IPV6: i32 = 41;
+    const IPV6_TCLASS: i32 = 67;
+    // An IPv4 address within one of IPv6 gets a header of IPv4.
+    let (level, kind) = match destination.ip().to_canonical() {
+        IpAddr::V4(_) => (IPPROTO_IP, IP_TOS),
+        IpAddr::V6(_) => (IPPROTO_IPV6, IPV6_TCLASS),
+    };
+    control_message(level, kind, &i32::from(tos | ecn.bits()).to_ne_bytes())
+}
+
+/// A control message as the kernel wants it: a `cmsghdr`, and `data` filled up to a machine word.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn control_message(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
+    const HEADER_BYTES: usize = size_of::<usize>() + 2 * size_of::<i32>();
+    let mut message = (HEADER_BYTES + data.len()).to_ne_bytes().to_vec();
     message.extend(level.to_ne_bytes());
     message.extend(kind.to_ne_bytes());
-    message.extend(info);
+    message.extend(data);
     message.resize(message.len().next_multiple_of(size_of::<usize>()), 0);
     message
 }
@@ -366,6 +392,7 @@ mod tests {
         let two_from = |source: Option<IpAddr>| Segments {
             destination,
             source,
+            ecn: None,
             contents: &[7; 20],
             segment_bytes: 10,
         };

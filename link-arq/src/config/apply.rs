@@ -15,6 +15,8 @@ use crate::metrics::parse_address;
 
 /// The window of `cc=constant` where none is named.
 const CONSTANT_WINDOW_BYTES: u64 = 256 << 10;
+/// The bits of a type-of-service byte that are not the configuration's to set.
+const ECN_BITS: u32 = 0b11;
 
 impl LinkConfig {
     /// Sets what `layer` names and leaves the rest.
@@ -55,10 +57,11 @@ impl LinkConfig {
             ("bind", Parsed::Text(address)) => self.bind = Some(address.clone()),
             ("paths", Parsed::Text(text)) => self.paths = paths(text)?,
             ("copies", Parsed::Number(Some(n))) => protocol.copies_percent = narrow(*n),
-            // Zero is what datagrams have anyway, and costs no segmentation offload.
+            // Nothing is what datagrams have anyway, and costs no segmentation offload.
             ("dscp", Parsed::Text(text)) => {
-                self.socket.dscp = Some(dscp(text)?).filter(|tos| *tos != 0)
+                self.socket.dscp = Some(dscp(text)?).filter(|tos| *tos & !ECN_BITS != 0)
             }
+            ("ecn", Parsed::Word(word)) => protocol.ecn = *word == "on",
             ("gso", Parsed::Word(word)) => self.socket.batches = *word == "auto",
             ("max_links", Parsed::Number(Some(n))) => self.max_links = narrow(*n),
             ("max_links_per_source", Parsed::Number(n)) => {

@@ -300,7 +300,14 @@ pub const KEYS: &[Key] = &[
         "dscp",
         Value::Text("0..=255, also as 0x.. or 0b.."),
         "0",
-        "the type-of-service byte of every datagram; turns segmentation offload off",
+        "the type-of-service byte of every datagram, but for its two bits of ECN; turns segmentation offload off",
+    ),
+    config(
+        "ecn",
+        Value::Word(&["on", "off"]),
+        "on",
+        "marks packets so that queues which can do so mark them instead of dropping them, where the path shows to carry \
+         that; never with cc=constant",
     ),
     config(
         "gso",

@@ -5,7 +5,7 @@
 
 use std::time::UNIX_EPOCH;
 
-use arq_proto::LaneStats;
+use arq_proto::{EcnState, LaneStats};
 
 use super::{AssociationStats, Counts, ProcessStats};
 
@@ -91,6 +91,15 @@ macro_rules! by {
             read: Read::By($label, $read),
         }
     };
+}
+
+fn ecn_state(state: EcnState) -> f64 {
+    match state {
+        EcnState::Off => 0.0,
+        EcnState::Testing => 1.0,
+        EcnState::Capable => 2.0,
+        EcnState::Failed => 3.0,
+    }
 }
 
 // Behind the macros, which it uses.
@@ -243,6 +252,27 @@ pub const FIGURES: &[Figure<AssociationStats>] = &[
         packets_spuriously_lost,
         |a| a.stats.packets_spuriously_lost,
         "Packets declared lost that were acknowledged later"
+    ),
+    gauge!(
+        "ecn_state",
+        None,
+        ecn,
+        |a| ecn_state(a.stats.ecn),
+        "Whether our packets are marked as capable of ECN: 0 off, 1 being tested, 2 yes, 3 the path does not carry it"
+    ),
+    counter!(
+        "packets_marked",
+        None,
+        packets_marked,
+        |a| a.stats.packets_marked,
+        "Packets of ours that queues have marked (CE) instead of dropping them"
+    ),
+    counter!(
+        "marks_received",
+        None,
+        marks_received,
+        |a| a.stats.marks_received,
+        "Packets of the peer that queues have marked (CE)"
     ),
     counter!(
         "chunks_retransmitted",

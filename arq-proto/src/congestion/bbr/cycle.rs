@@ -80,6 +80,9 @@ impl Bbr {
         stalled: u8,
     ) -> Phase {
         let rate = self.known_rate();
+        if round.marked_packets > 0 && self.rate.get().is_some() {
+            return Phase::Drain { rounds: 0 };
+        }
         if rate > best.mul_f64(GROWTH) {
             return Phase::Startup { best: rate, stalled: 0 };
         }

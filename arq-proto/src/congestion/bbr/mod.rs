@@ -30,6 +30,8 @@
 //! - **Reduction.** The rate falls to 85 % when a round with a queue loses at least 3 packets and 2 % + 2 standard
 //!   errors more than the medium, or when loss grows with the rate in two consecutive probes. No probe follows for 8
 //!   rounds, or 24 in the second case. The first spurious loss undoes a reduction that one round led to.
+//! - **Marks** (ECN). A round with a mark on what was sent after the last such reduction ends start-up, or falls to 85 %
+//!   as well; no probe follows for 8 rounds.
 //! - **Reductions that did not help.** After three in a row, each within 24 rounds of the one before, that left the
 //!   loss what it was, the loss is the medium's and the rate is restored; not above 30 % of loss, nor with a standing
 //!   queue.
@@ -78,7 +80,7 @@ use reduction::Reductions;
 use rounds::{Round, Rounds};
 use slowdown::Slowdown;
 
-use super::{bytes_of, AckSample, Controller, LossSample, SentSample, MAX_WINDOW_BYTES};
+use super::{bytes_of, AckSample, CeSample, Controller, LossSample, SentSample, MAX_WINDOW_BYTES};
 use crate::{sent::LossCause, units::Rate, wire::BASE_MTU};
 
 const INITIAL_PACKETS: u64 = 32;
@@ -133,6 +135,8 @@ pub(super) struct Bbr {
     queue_window: u64,
     /// The last round that had a queue and lost more than the medium does.
     overfull_in: Option<u64>,
+    /// When the rate was last reduced for marks.
+    yielded_at: Option<Instant>,
     slowdown: Slowdown,
     longer: Longer,
     /// The rate before the last reduction, for when it proves unfounded: one that a single round led to, not one
@@ -164,6 +168,7 @@ impl Bbr {
             probing: Probing::new(),
             queue_window: 0,
             overfull_in: None,
+            yielded_at: None,
             slowdown: Slowdown::default(),
             longer: Longer::default(),
             before_reduction: None,
@@ -271,7 +276,9 @@ impl Bbr {
             self.phase,
             Phase::Startup { .. } | Phase::Drain { .. } | Phase::ProbeRtt { .. }
         );
-        if steady && !answered && overfull {
+        if steady && round.marked_packets > 0 {
+            self.yield_to_queue(now);
+        } else if steady && !answered && overfull {
             self.reduce(round);
         }
     }
@@ -292,6 +299,13 @@ impl Bbr {
                 self.longer.on_reduction();
             }
         }
+    }
+
+    /// A queue has marked packets. There is no doubt about it: whether such reductions help is not asked.
+    fn yield_to_queue(&mut self, now: Instant) {
+        self.yielded_at = Some(now);
+        self.reductions.begin_anew(self.round);
+        self.back_off(HOLD_AFTER_QUEUE);
     }
 
     /// A path that has become slower: its rate is the new estimate, and what is too much in flight leaves first.
@@ -425,6 +439,13 @@ impl Controller for Bbr {
         if sample.cause == LossCause::Gap {
             self.loss.tally(sample.largest, sample.packets, true);
             self.bursts.on_loss(sample.largest, sample.packets);
+        }
+    }
+
+    fn on_ce(&mut self, sample: &CeSample) {
+        // What was sent before the last reduction needs no further one.
+        if self.yielded_at.is_none_or(|at| sample.sent_at > at) {
+            self.rounds.on_ce(sample.packets);
         }
     }
 

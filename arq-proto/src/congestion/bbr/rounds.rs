@@ -33,6 +33,8 @@ pub(super) struct Round {
     /// Packets found missing, and their bytes.
     pub(super) lost_packets: u64,
     pub(super) lost_bytes: u64,
+    /// Packets that queues have marked.
+    pub(super) marked_packets: u64,
     /// From the first acknowledgement to the last.
     acked_over: Duration,
     /// From the sending of the first to the sending of the last, without the burst at the head.
@@ -188,6 +190,13 @@ impl Rounds {
         if let Some(open) = &mut self.open {
             open.round.lost_packets += sample.packets;
             open.round.lost_bytes += sample.bytes;
+        }
+    }
+
+    /// Packets were marked.
+    pub(super) fn on_ce(&mut self, packets: u64) {
+        if let Some(open) = &mut self.open {
+            open.round.marked_packets = open.round.marked_packets.saturating_add(packets);
         }
     }
 

@@ -481,3 +481,38 @@ fn a_queue_that_no_reduction_lessens_is_taken_for_a_longer_path() {
     assert_eq!(bbr.min_rtt.get(), Some(40 * MS));
     assert!(matches!(bbr.phase, Phase::Startup { .. }), "{:?}", bbr.phase);
 }
+
+// ARQ-CC-12
+#[test]
+fn marks_end_start_up_and_cost_a_seventh_a_round_trip_without_any_queue_in_sight() {
+    let mut bbr = Bbr::new(MTU as u16, None);
+    let (mut now, mut number) = (t0(), 0);
+    let mut round = |bbr: &mut Bbr, mark: Option<Duration>| {
+        bbr.on_sent(&sending(now, number));
+        now += 10 * MS;
+        if let Some(ago) = mark {
+            bbr.on_ce(&CeSample { now, packets: 1 << 61, sent_at: now - ago });
+        }
+        bbr.on_ack(&ack(now, number, 100));
+        number += 1;
+        bbr.known_rate().bytes_per_second() as f64
+    };
+    let known = (0..2).map(|_| round(&mut bbr, None)).last().unwrap();
+    assert!(matches!(bbr.phase, Phase::Startup { .. }));
+    round(&mut bbr, Some(10 * MS));
+    assert_eq!(bbr.phase, Phase::Drain { rounds: 0 });
+    while !matches!(bbr.phase, Phase::Cruise { .. }) {
+        round(&mut bbr, None);
+    }
+    let share = |rate: f64| (rate / known * 1_000.0).round();
+    assert_eq!(share(round(&mut bbr, Some(10 * MS))), 850.0);
+    assert_eq!(bbr.hold_until, bbr.round + HOLD_AFTER_QUEUE);
+    let known_then = bbr.known_rate();
+    // Sent before the reduction: it does not tell what that has changed.
+    round(&mut bbr, Some(11 * MS));
+    assert!(bbr.known_rate() >= known_then);
+    for _ in 0..1_000 {
+        round(&mut bbr, Some(MS));
+    }
+    assert!(bbr.known_rate().bytes_per_second() > 0 && bbr.window() >= bytes_of(MIN_PACKETS, MTU));
+}

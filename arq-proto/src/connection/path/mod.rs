@@ -192,6 +192,7 @@ impl Path {
     pub(super) fn fill(&self, stats: &mut Stats) {
         self.recovery.fill(stats);
         stats.reverse_loss = self.acks.loss.upper();
+        stats.marks_received = self.acks.marks();
         self.mtu.fill(stats);
         stats.chunk_size_changes = self.chunk_tuner.changes();
     }
@@ -202,6 +203,8 @@ impl Path {
         self.fill(&mut own);
         stats.packets_lost += own.packets_lost;
         stats.packets_spuriously_lost += own.packets_spuriously_lost;
+        stats.packets_marked += own.packets_marked;
+        stats.marks_received += own.marks_received;
         stats.window_bytes += own.window_bytes;
         stats.in_flight_bytes += own.in_flight_bytes;
         stats.pacing_bytes_per_sec += own.pacing_bytes_per_sec;

@@ -30,6 +30,7 @@ use super::{
     Connection, State,
 };
 use crate::{
+    ecn::EcnState,
     event::Event,
     sent::Content,
     timer::TimerKind,
@@ -146,6 +147,10 @@ pub struct PathStats {
     pub srtt: Duration,
     /// Share of our packets that it loses, an upper estimate.
     pub loss: Probability,
+    /// Whether our packets are marked as capable of ECN (RFC 3168) on it.
+    pub ecn: EcnState,
+    /// Packets of ours that its queues have marked (CE), as the peer says.
+    pub packets_marked: u64,
     /// Bytes of UDP payload sent and received on it.
     pub bytes_sent: u64,
     /// See [`Self::bytes_sent`].
@@ -226,6 +231,8 @@ impl Connection {
             is_primary: path.number == self.others.primary.number(),
             srtt: srtt(path),
             loss: path.recovery.loss().upper(),
+            ecn: path.recovery.ecn.state(),
+            packets_marked: path.recovery.ecn.marks(),
             bytes_sent: path.bytes_sent,
             bytes_received: path.bytes_received,
             ptos: path.ptos,

@@ -202,6 +202,7 @@ impl Inner {
         let segments = Segments {
             destination: transmit.destination,
             source: *source,
+            ecn: transmit.ecn,
             contents: bytes,
             segment_bytes: transmit.segment_size,
         };

@@ -5,7 +5,7 @@
 use arq_proto::PathState;
 use arq_tokio::PathInfo;
 
-use super::{Figure, Read, BYTES, RATIO, SECONDS};
+use super::{ecn_state, Figure, Read, BYTES, RATIO, SECONDS};
 
 /// The figures of a path, of a link that leads over several interfaces.
 pub const PATH_FIGURES: &[Figure<PathInfo>] = &[
@@ -22,6 +22,20 @@ pub const PATH_FIGURES: &[Figure<PathInfo>] = &[
         loss,
         |path| path.stats.loss.as_f64(),
         "Share of our packets that the path loses, an upper estimate of at least 0.01"
+    ),
+    gauge!(
+        "path_ecn_state",
+        None,
+        ecn,
+        |path| ecn_state(path.stats.ecn),
+        "Whether our packets on the path are marked as capable of ECN: 0 off, 1 being tested, 2 yes, 3 it does not carry it"
+    ),
+    counter!(
+        "path_packets_marked",
+        None,
+        packets_marked,
+        |path| path.stats.packets_marked,
+        "Packets of ours that queues of the path have marked (CE) instead of dropping them"
     ),
     counter!(
         "path_sent",
