@@ -44,6 +44,7 @@ pub(super) fn faultless(network: &Conditions) -> Conditions {
         forward: faultless_wire(&network.forward),
         backward: faultless_wire(&network.backward),
         events: Vec::new(),
+        second: network.second.as_deref().map(faultless).map(Box::new),
     }
 }
 
@@ -55,6 +56,7 @@ fn faultless_wire(wire: &Wire) -> Wire {
         reorder_percent: 0.0,
         jitter_reorders: false,
         policer: None,
+        fade: None,
         ..wire.clone()
     }
 }
@@ -62,7 +64,7 @@ fn faultless_wire(wire: &Wire) -> Wire {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netlab::wire::Policer;
+    use netlab::wire::{Fade, Policer};
 
     #[test]
     fn what_is_slow_stays_slow_and_nothing_vanishes() {
@@ -75,9 +77,11 @@ mod tests {
             duplicate_percent: 100.0,
             reorder_percent: 50.0,
             policer: Some(Policer { rate_mbps: 1.0, burst_bytes: 3000 }),
+            fade: Some(Fade { share_percent: 5.0, mean_ms: 50.0 }),
             ..Wire::default()
         };
-        let network = Conditions { forward: wire.clone(), backward: wire, events: Vec::new() };
+        let both = Conditions { forward: wire.clone(), backward: wire, ..Conditions::default() };
+        let network = Conditions { second: Some(Box::new(both.clone())), ..both };
         let slow = Wire {
             delay_ms: 300.0,
             jitter_ms: 5.0,
@@ -87,5 +91,6 @@ mod tests {
         };
         assert_eq!(faultless(&network).forward, slow);
         assert_eq!(faultless(&network).backward, slow);
+        assert_eq!(faultless(&network).second.unwrap().forward, slow);
     }
 }
