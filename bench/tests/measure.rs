@@ -386,6 +386,7 @@ fn a_port_in_use_and_a_session_that_never_opens_are_told() {
         links: vec![Link {
             carrier: Carrier::Zenoh,
             endpoint: format!("tcp/{}:{port}", bench.network.host(1).ipv4()),
+            connect: String::new(),
             zenoh: BTreeMap::new(),
         }],
         flows: Vec::new(),

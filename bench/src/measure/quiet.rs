@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use netlab::wire::{Conditions, Loss, Wire};
 use netlab::{EmulatorError, Network};
 
+use super::counts;
+
 /// A delayed acknowledgement (40 ms) and a probe of the tail (two round trips) come within the round trips and this.
 const SILENCE: Duration = Duration::from_millis(150);
 /// A link that asks once a second whether the peer lives is never silent for longer.
@@ -22,14 +24,15 @@ pub(super) fn wait_for_silence(
 ) -> Result<(), EmulatorError> {
     // Jitter beyond four times its deviation is not to be expected in the few packets of an opening.
     let one_way_ms = |wire: &Wire| wire.delay_ms + 4.0 * wire.jitter_ms;
-    let round_trip_ms = one_way_ms(&asked.forward) + one_way_ms(&asked.backward);
+    let radios = [Some(asked), asked.second.as_deref()].into_iter().flatten();
+    let round_trip = |radio: &Conditions| one_way_ms(&radio.forward) + one_way_ms(&radio.backward);
+    let round_trip_ms = radios.map(round_trip).fold(0.0, f64::max);
     let silence = (SILENCE + Duration::from_secs_f64(2.0 * round_trip_ms / 1e3)).min(MOST_SILENCE);
     let began = Instant::now();
     let (mut seen, mut since) = (None, began);
     while since.elapsed() < silence && began.elapsed() < AT_MOST + silence {
         std::thread::sleep(LOOK_AGAIN);
-        let (forward, backward) = (network.counts(0, 1)?, network.counts(1, 0)?);
-        let packets = [forward, backward].map(|wire| (wire.entered_packets, wire.left_packets));
+        let packets = counts(network)?.map(|wire| (wire.entered_packets, wire.left_packets));
         if seen.replace(packets) != Some(packets) {
             since = Instant::now();
         }
