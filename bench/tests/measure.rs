@@ -68,7 +68,7 @@ fn periodic(payload_bytes: usize, rate_hz: f64, messages: u64) -> Flow {
 fn lossy(percent: f64) -> Conditions {
     let loss = if percent > 0.0 { Loss::Random { percent } } else { Loss::None };
     let wire = Wire { loss, delay_ms: 0.2, ..Wire::default() };
-    Conditions { forward: wire.clone(), backward: wire, events: Vec::new() }
+    Conditions { forward: wire.clone(), backward: wire, ..Conditions::default() }
 }
 
 /// Measures with the patience of a test.
@@ -386,6 +386,7 @@ fn a_port_in_use_and_a_session_that_never_opens_are_told() {
         links: vec![Link {
             carrier: Carrier::Zenoh,
             endpoint: format!("tcp/{}:{port}", bench.network.host(1).ipv4()),
+            connect: String::new(),
             zenoh: BTreeMap::new(),
         }],
         flows: Vec::new(),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// A packet passes in this order: MTU, blackout, policer, bottleneck queue, loss, duplication, delay with jitter and
 /// reordering. Loss comes behind the bottleneck, as on a radio behind a queue, so that goodput can reach
-/// rate x (1 - loss) and no more.
+/// rate x (1 - loss) and no more. Whether a radio fades is asked when the packet enters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Wire {
@@ -35,6 +35,12 @@ pub struct Wire {
     pub policer: Option<Policer>,
     /// Longer IP packets vanish.
     pub mtu_bytes: Option<u16>,
+    /// Spells in which everything is lost, by the clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fade: Option<Fade>,
+    /// A recorded radio instead of `rate_mbps`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recording: Option<Recording>,
 }
 
 impl Default for Wire {
@@ -52,6 +58,8 @@ impl Default for Wire {
             queue_bytes: 250_000,
             policer: None,
             mtu_bytes: None,
+            fade: None,
+            recording: None,
         }
     }
 }
@@ -90,6 +98,30 @@ pub enum Loss {
         /// Bad to good, per cent.
         leave_percent: f64,
     },
+}
+
+/// When a radio fades; good and bad spells are exponential. Both directions of a radio fade together.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fade {
+    /// Of the time, per cent: 0 to 90.
+    pub share_percent: f64,
+    /// The mean length of a fade, milliseconds: 1 to 60,000.
+    pub mean_ms: f64,
+}
+
+/// A recorded radio. After its end it begins again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recording {
+    /// Its moments of delivery, such as `nyc-lte/taxi.down`: see [`crate::recording::text`].
+    pub name: String,
+    /// A file with its delay for each 10 ms, which comes on top of `delay_ms`; none without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delays: Option<String>,
+    /// Where it begins, seconds; at a place that the seed decides when not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_s: Option<f64>,
 }
 
 /// A token bucket.
@@ -139,6 +171,9 @@ pub struct Conditions {
     pub backward: Wire,
     /// In the order of their times.
     pub events: Vec<Event>,
+    /// The publisher's second radio, which has no further one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second: Option<Box<Self>>,
 }
 
 impl Conditions {
@@ -161,7 +196,7 @@ pub struct WireCount {
     pub left_packets: u64,
     /// Their bytes.
     pub left_bytes: u64,
-    /// Lost by the loss model or a bit error.
+    /// Lost by the loss model, in a fade or by a bit error.
     pub lost: u64,
     /// Dropped by the bottleneck's queue.
     pub queue_full: u64,
@@ -179,6 +214,28 @@ pub struct WireCount {
     pub emulator_overrun: u64,
     /// Left more than 1 ms after their time.
     pub late: u64,
+}
+
+impl std::ops::Add for WireCount {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            entered_packets: self.entered_packets + other.entered_packets,
+            entered_bytes: self.entered_bytes + other.entered_bytes,
+            left_packets: self.left_packets + other.left_packets,
+            left_bytes: self.left_bytes + other.left_bytes,
+            lost: self.lost + other.lost,
+            queue_full: self.queue_full + other.queue_full,
+            policed: self.policed + other.policed,
+            blacked_out: self.blacked_out + other.blacked_out,
+            too_long: self.too_long + other.too_long,
+            duplicated: self.duplicated + other.duplicated,
+            reordered: self.reordered + other.reordered,
+            emulator_overrun: self.emulator_overrun + other.emulator_overrun,
+            late: self.late + other.late,
+        }
+    }
 }
 
 /// An event as it is written: one flat table, because serde cannot refuse unknown keys of a flattened one.

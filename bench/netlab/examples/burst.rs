@@ -12,7 +12,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut network = Network::new(2)?;
     let loss = Loss::Gilbert { percent: 20.0, burst_packets: 4.0 };
     let wire = Wire { delay_ms: 30.0, jitter_ms: 2.0, loss, ..Wire::default() };
-    network.begin(&Conditions { forward: wire.clone(), backward: wire, events: vec![] }, seed)?;
+    network.begin(
+        &Conditions { forward: wire.clone(), backward: wire, ..Conditions::default() },
+        seed,
+    )?;
 
     let [near, far] = [0, 1].map(|host| (network.host(host).ipv4(), 7000).into());
     let (here, there) = (network.host(0).udp_socket(near)?, network.host(1).udp_socket(far)?);

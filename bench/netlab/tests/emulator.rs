@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use netlab::selftest::{Plan, Section};
-use netlab::wire::{Change, Conditions, Event, Loss, Wire};
+use netlab::wire::{Change, Conditions, Event, Loss, Recording, Wire};
 use netlab::{Emulator, EmulatorError, Fate, Network, PacketLog, PacketRecord};
 use nix::sys::socket::{setsockopt, sockopt};
 
@@ -36,7 +36,58 @@ fn pair(network: &Network, from: usize, to: usize, v6: bool) -> (UdpSocket, UdpS
 }
 
 fn both(wire: Wire) -> Conditions {
-    Conditions { forward: wire.clone(), backward: wire, events: Vec::new() }
+    Conditions { forward: wire.clone(), backward: wire, ..Conditions::default() }
+}
+
+#[test]
+fn a_second_radio_has_wires_counts_and_events_of_its_own() {
+    if network_or_skip("a_second_radio", 2).is_none() {
+        return;
+    }
+    let mut network = Network::with_second_radios(2, 0..1).unwrap();
+    assert_eq!((network.second_radio(0), network.second_radio(1)), (Some(2), None));
+    let dark = |at_s| Event { at_s, until_s: Some(1e3), every_s: None, change: Change::Blackout };
+    let delayed = |delay_ms| both(Wire { delay_ms, ..Wire::default() });
+    let second = Conditions { events: vec![dark(1e3)], ..delayed(30.0) };
+    let first = Conditions { events: vec![dark(0.0)], ..delayed(1.0) };
+    network.begin(&Conditions { second: Some(Box::new(second)), ..first }, 1).unwrap();
+    let server = network.host(1).udp_socket("10.77.0.2:7900".parse().unwrap()).unwrap();
+    for (address, interface) in [("10.77.0.1:7900", "eth0"), ("10.77.0.3:7900", "eth1")] {
+        let socket = network.host(0).udp_socket(address.parse().unwrap()).unwrap();
+        setsockopt(&socket, sockopt::BindToDevice, &interface.into()).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let (mut buffer, asked) = ([0; 100], Instant::now());
+        socket.send_to(b"question", "10.77.0.2:7900").unwrap();
+        if interface == "eth1" {
+            let (length, from) = server.recv_from(&mut buffer).unwrap();
+            server.send_to(&buffer[..length], from).unwrap();
+            assert_eq!(socket.recv(&mut buffer).unwrap(), 8);
+            assert!(asked.elapsed() >= Duration::from_millis(60), "{:?}", asked.elapsed());
+        }
+    }
+    let count = |network: &mut Network, from, to| {
+        let count = network.counts(from, to).unwrap();
+        (count.entered_packets, count.left_packets, count.blacked_out)
+    };
+    assert_eq!(count(&mut network, 0, 1), (1, 0, 1));
+    assert_eq!(count(&mut network, 1, 0), (0, 0, 0));
+    assert_eq!(count(&mut network, 2, 1), (1, 1, 0));
+    assert_eq!(count(&mut network, 1, 2), (1, 1, 0));
+}
+
+#[test]
+fn conditions_for_a_radio_that_is_not_there_are_refused() {
+    let Some(mut network) = network_or_skip("conditions_for_a_radio", 2) else {
+        return;
+    };
+    let second = Some(Box::default());
+    let error = network.begin(&Conditions { second, ..Conditions::default() }, 1).unwrap_err();
+    assert!(error.to_string().contains("with_second_radios"), "{error}");
+    let recording = Some(Recording { name: "no/such".into(), delays: None, start_s: None });
+    let error = network.begin(&both(Wire { recording, ..Wire::default() }), 1).unwrap_err();
+    assert!(error.to_string().contains("no/such"), "{error}");
+    let error = Network::with_second_radios(40, 0..40).err().unwrap().to_string();
+    assert!(error.contains("64 radios at most"), "{error}");
 }
 
 #[test]

@@ -21,6 +21,9 @@ pub struct Opponent {
     /// The locator; `{host}` and `{port}` are filled in. `;` and `#` as zenoh writes them.
     #[serde(default)]
     pub endpoint: String,
+    /// What only the side that connects adds to it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub connect: String,
     /// zenoh configuration on both sides, by key path, in JSON5.
     #[serde(default)]
     pub zenoh: BTreeMap<String, String>,

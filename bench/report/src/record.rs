@@ -51,7 +51,7 @@ pub enum Outcome {
 pub struct Measurement {
     /// One for each flow of the scenario, in its order.
     pub flows: Vec<FlowResult>,
-    /// What crossed the emulated network from the publisher's host, from the first message to the end.
+    /// What crossed the emulated network from the publisher's host, by all its radios, from the first message to the end.
     pub forward: WireCount,
     /// The same from the subscriber's host.
     pub backward: WireCount,
@@ -63,6 +63,10 @@ pub struct Measurement {
     pub tcp_retransmissions: Option<u64>,
     /// Packets that `arq/` sent again or as redundancy (repair symbols); `None` for other links.
     pub arq_retransmissions: Option<u64>,
+    /// Of the bytes that the publisher's `arq/` link sent over several paths, per cent that were copies of what arrived
+    /// anyway; `None` for links over one path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needless_percent: Option<f64>,
     /// Bytes in flight over time at the publisher, where the link or the kernel tells.
     pub in_flight: Vec<InFlight>,
     /// Of the time of this machine's processors, per cent for which they had work and waited for its hypervisor (steal

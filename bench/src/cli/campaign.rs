@@ -25,7 +25,7 @@ use super::emulator::{network, NetworkError};
 use super::progress::Display;
 use super::THIS_PROGRAM;
 use crate::environment::environment;
-use crate::measure::{measure, Job, MeasureError, Patience};
+use crate::measure::{counts, measure, Job, MeasureError, Patience};
 
 /// Where the links under test listen. The same in every run: each has a network of its own.
 const PORT: u16 = 20_000;
@@ -83,7 +83,7 @@ impl Campaign {
             display.begins(*repeat, setting);
             // Kernels remember: fragments of lost datagrams fill their queues for 30 s, paths keep their metrics.
             // A network of its own keeps each cell from the memory of the one before.
-            let network = network(2).map_err(CampaignError::from);
+            let network = network(&setting.network).map_err(CampaignError::from);
             let outcome =
                 network.and_then(|mut network| self.outcome(&mut network, setting, seed, &display));
             // Ctrl-C ends the parts of a run as well, and its failure is none of the link's.
@@ -169,7 +169,7 @@ impl Campaign {
                 Ok(Outcome::Measured(Box::new(measurement)))
             }
             Err(error) if error.blames_link() => {
-                let (forward, backward) = (network.counts(0, 1)?, network.counts(1, 0)?);
+                let [forward, backward] = counts(network)?;
                 Ok(blamed(&error, forward, backward))
             }
             Err(error) => Err(error.into()),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
-//! `arq-bench check`: are the targets T1 to T12, W1 and W2 met? What they need and nobody has measured yet is measured first.
+//! `arq-bench check`: are the targets T1 to T12, W1, W2, E1 and M1 met? What they need and nobody has measured yet is
+//! measured first.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -137,7 +138,7 @@ impl CheckArgs {
     /// The scenario with the links that its targets compare. Its others cost hours, and decide nothing.
     fn scenario(&self, need: &Need) -> Result<Scenario, CliError> {
         let names: Vec<_> = need.links.iter().map(|link| (*link).to_owned()).collect();
-        Ok(scenario::find(need.scenario)?.scaled(1.0, self.repeats)?.with_links(&names)?)
+        Ok(scenario::find(need.scenario)?.scaled(1.0, Some(self.repeats()))?.with_links(&names)?)
     }
 
     fn repeats(&self) -> u32 {
@@ -210,12 +211,13 @@ mod tests {
             let verdicts = check::judge(&[], REPEATS).into_iter().map(|verdict| verdict.target);
             verdicts.filter(|target| args(only).decides(target)).collect::<Vec<_>>()
         };
-        assert_eq!(targets(&[]).len(), 15);
+        assert_eq!(targets(&[]).len(), 17);
         assert_eq!(targets(&["goodput", MANY_LINKS]), ["T4", "T10", "W2"]);
-        assert_eq!(targets(&["drop-rate"]), ["T1", "T3", "T11"]);
+        assert_eq!(targets(&["drop-rate"]), ["T1", "T3", "T11", "E1"]);
+        assert_eq!(targets(&["two-radios"]), ["M1"]);
         // Nothing that is judged is left to no scenario.
         let names: Vec<_> = NEEDS.iter().map(|need| need.scenario).chain([MANY_LINKS]).collect();
-        assert_eq!(targets(&names).len(), 15);
+        assert_eq!(targets(&names).len(), 17);
     }
 
     #[test]

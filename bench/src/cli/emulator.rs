@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! Which emulator carries the packets? With `ARQ_BENCH_EMULATOR=netem` the kernel's, to check one against the other.
 
+use netlab::wire::Conditions;
 use netlab::{Emulator, EmulatorError, Network};
 
 /// The environment variable that chooses.
@@ -24,10 +25,13 @@ fn hint(error: &EmulatorError) -> &'static str {
     }
 }
 
-/// A network of so many hosts, with the emulator that the user has chosen.
-pub(super) fn network(hosts: u8) -> Result<Network, NetworkError> {
-    let emulator = named(std::env::var(CHOICE).ok().as_deref())?;
-    Ok(Network::with(emulator, hosts)?)
+/// A network of two hosts, with the emulator that the user has chosen; the first has a second radio if it needs one.
+pub(super) fn network(asked: &Conditions) -> Result<Network, NetworkError> {
+    match (named(std::env::var(CHOICE).ok().as_deref())?, &asked.second) {
+        (emulator, None) => Ok(Network::with(emulator, 2)?),
+        (Emulator::Own, Some(_)) => Ok(Network::with_second_radios(2, 0..1)?),
+        (Emulator::Netem, Some(_)) => Err(EmulatorError::NotWithNetem("second radio").into()),
+    }
 }
 
 fn named(name: Option<&str>) -> Result<Emulator, NetworkError> {

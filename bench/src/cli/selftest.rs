@@ -31,7 +31,7 @@ pub(super) fn run(args: &SelfTestArgs) -> Result<bool, NetworkError> {
 }
 
 fn test_all(plan: Plan) -> Result<Vec<Row>, NetworkError> {
-    let mut network = network(2)?;
+    let mut network = network(&netlab::wire::Conditions::default())?;
     eprintln!("the emulator's thread: {}", describe(network.scheduling()));
     let mut rows = Vec::new();
     for (index, section) in Section::ALL.into_iter().enumerate() {

@@ -25,8 +25,8 @@ use std::time::Duration;
 use arq_report::opponent::Opponent;
 use arq_report::record::{FlowResult, Measurement};
 use arq_report::scenario::flow::Flow;
-use netlab::wire::Conditions;
-use netlab::Network;
+use netlab::wire::{Conditions, WireCount};
+use netlab::{EmulatorError, Network};
 
 use crate::delivery::flow_result;
 use crate::traffic::{Heard, Load, Noted, Spoken};
@@ -147,7 +147,7 @@ fn run(
     let (spoken, heard) = conduct(commands, load, &mut begin, on_progress)?;
     let stolen_percent =
         began.zip(ProcessorTime::now()).map(|(before, after)| after.stolen_percent_since(before));
-    let (forward, backward) = (network.counts(0, 1)?, network.counts(1, 0)?);
+    let [forward, backward] = counts(network)?;
     Ok(Measurement {
         flows: flow_results(load, &spoken, &heard)?,
         forward,
@@ -156,10 +156,21 @@ fn run(
         subscriber: heard.usage,
         tcp_retransmissions: spoken.tcp_retransmissions,
         arq_retransmissions: spoken.arq_retransmissions,
+        needless_percent: spoken.needless_percent,
         in_flight: spoken.in_flight,
         stolen_percent,
         many_links: None,
     })
+}
+
+/// What has crossed the network there and back, by all radios of the publisher.
+pub fn counts(network: &mut Network) -> Result<[WireCount; 2], EmulatorError> {
+    let mut all = [network.counts(0, 1)?, network.counts(1, 0)?];
+    if let Some(second) = network.second_radio(0) {
+        all[0] = all[0] + network.counts(second, 1)?;
+        all[1] = all[1] + network.counts(1, second)?;
+    }
+    Ok(all)
 }
 
 /// The flows in their order.

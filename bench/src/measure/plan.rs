@@ -113,6 +113,7 @@ fn link(
     Link {
         carrier: opponent.carrier,
         endpoint: endpoint.replace("{host}", address).replace("{port}", &port.to_string()),
+        connect: opponent.connect.clone(),
         zenoh,
     }
 }

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use netlab::wire::{Conditions, Loss, Wire};
 use netlab::{EmulatorError, Network};
 
+use super::counts;
+
 /// A delayed acknowledgement (40 ms) and a probe of the tail (two round trips) come within the round trips and this.
 const SILENCE: Duration = Duration::from_millis(150);
 /// A link that asks once a second whether the peer lives is never silent for longer.
@@ -22,14 +24,15 @@ pub(super) fn wait_for_silence(
 ) -> Result<(), EmulatorError> {
     // Jitter beyond four times its deviation is not to be expected in the few packets of an opening.
     let one_way_ms = |wire: &Wire| wire.delay_ms + 4.0 * wire.jitter_ms;
-    let round_trip_ms = one_way_ms(&asked.forward) + one_way_ms(&asked.backward);
+    let radios = [Some(asked), asked.second.as_deref()].into_iter().flatten();
+    let round_trip = |radio: &Conditions| one_way_ms(&radio.forward) + one_way_ms(&radio.backward);
+    let round_trip_ms = radios.map(round_trip).fold(0.0, f64::max);
     let silence = (SILENCE + Duration::from_secs_f64(2.0 * round_trip_ms / 1e3)).min(MOST_SILENCE);
     let began = Instant::now();
     let (mut seen, mut since) = (None, began);
     while since.elapsed() < silence && began.elapsed() < AT_MOST + silence {
         std::thread::sleep(LOOK_AGAIN);
-        let (forward, backward) = (network.counts(0, 1)?, network.counts(1, 0)?);
-        let packets = [forward, backward].map(|wire| (wire.entered_packets, wire.left_packets));
+        let packets = counts(network)?.map(|wire| (wire.entered_packets, wire.left_packets));
         if seen.replace(packets) != Some(packets) {
             since = Instant::now();
         }
@@ -44,6 +47,7 @@ pub(super) fn faultless(network: &Conditions) -> Conditions {
         forward: faultless_wire(&network.forward),
         backward: faultless_wire(&network.backward),
         events: Vec::new(),
+        second: network.second.as_deref().map(faultless).map(Box::new),
     }
 }
 
@@ -55,6 +59,7 @@ fn faultless_wire(wire: &Wire) -> Wire {
         reorder_percent: 0.0,
         jitter_reorders: false,
         policer: None,
+        fade: None,
         ..wire.clone()
     }
 }
@@ -62,7 +67,7 @@ fn faultless_wire(wire: &Wire) -> Wire {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netlab::wire::Policer;
+    use netlab::wire::{Fade, Policer};
 
     #[test]
     fn what_is_slow_stays_slow_and_nothing_vanishes() {
@@ -75,9 +80,11 @@ mod tests {
             duplicate_percent: 100.0,
             reorder_percent: 50.0,
             policer: Some(Policer { rate_mbps: 1.0, burst_bytes: 3000 }),
+            fade: Some(Fade { share_percent: 5.0, mean_ms: 50.0 }),
             ..Wire::default()
         };
-        let network = Conditions { forward: wire.clone(), backward: wire, events: Vec::new() };
+        let both = Conditions { forward: wire.clone(), backward: wire, ..Conditions::default() };
+        let network = Conditions { second: Some(Box::new(both.clone())), ..both };
         let slow = Wire {
             delay_ms: 300.0,
             jitter_ms: 5.0,
@@ -87,5 +94,6 @@ mod tests {
         };
         assert_eq!(faultless(&network).forward, slow);
         assert_eq!(faultless(&network).backward, slow);
+        assert_eq!(faultless(&network).second.unwrap().forward, slow);
     }
 }

@@ -72,8 +72,12 @@ pub struct Load {
 pub struct Link {
     /// Which program carries the messages.
     pub carrier: Carrier,
-    /// Where the subscriber listens and the publisher connects: a zenoh endpoint, for KCP `address:port`.
+    /// Where the subscriber listens, and the publisher connects with [`Link::connect`]: a zenoh endpoint, for KCP
+    /// `address:port`.
     pub endpoint: String,
+    /// What the publisher adds to it.
+    #[serde(default)]
+    pub connect: String,
     /// zenoh configuration by key path, in JSON5, beyond what every link gets.
     pub zenoh: BTreeMap<String, String>,
 }
@@ -120,6 +124,16 @@ impl Link {
 
     fn is_arq(&self) -> bool {
         self.carrier == Carrier::Zenoh && self.endpoint.starts_with("arq/")
+    }
+
+    /// Where the publisher connects.
+    pub(crate) fn connect_endpoint(&self) -> String {
+        let Self { endpoint, connect, .. } = self;
+        match (connect.as_str(), endpoint.contains('#')) {
+            ("", _) => endpoint.clone(),
+            (more, true) => format!("{endpoint};{more}"),
+            (more, false) => format!("{endpoint}#{more}"),
+        }
     }
 
     /// Whether it sends again what was lost. Over a link that does not, nothing comes after a moment of silence.
@@ -175,6 +189,8 @@ pub(crate) struct Spoken {
     pub(crate) tcp_retransmissions: Option<u64>,
     /// Of the publisher's side, where the link under test is `arq/`.
     pub(crate) arq_retransmissions: Option<u64>,
+    /// Of the publisher's side, where it leads over several paths.
+    pub(crate) needless_percent: Option<f64>,
     pub(crate) in_flight: Vec<InFlight>,
 }
 
@@ -251,7 +267,12 @@ mod tests {
     use super::*;
 
     fn link(carrier: Carrier, endpoint: &str) -> Link {
-        Link { carrier, endpoint: endpoint.to_owned(), zenoh: BTreeMap::new() }
+        Link {
+            carrier,
+            endpoint: endpoint.to_owned(),
+            connect: String::new(),
+            zenoh: BTreeMap::new(),
+        }
     }
 
     #[test]
@@ -263,6 +284,17 @@ mod tests {
         assert!(link(Carrier::Kcp, "a:1").repairs() && !link(Carrier::Kcp, "a:1").is_tcp());
         assert!(zenoh("tls/a:1").is_tcp() && !zenoh("quic/a:1").is_tcp());
         assert!(zenoh("arq/a:1").is_arq() && !zenoh("udp/a:1?rel=1").is_arq());
+    }
+
+    #[test]
+    fn the_publisher_adds_its_own_to_the_locator() {
+        let connects = |endpoint: &str, connect: &str| {
+            let connect = connect.to_owned();
+            Link { connect, ..link(Carrier::Zenoh, endpoint) }.connect_endpoint()
+        };
+        assert_eq!(connects("arq/a:1", ""), "arq/a:1");
+        assert_eq!(connects("arq/a:1", "paths=b,c"), "arq/a:1#paths=b,c");
+        assert_eq!(connects("arq/a:1#fec=off", "paths=b,c"), "arq/a:1#fec=off;paths=b,c");
     }
 
     #[test]

@@ -60,6 +60,7 @@ fn run(load: &Load) -> Result<(), CarrierError> {
         usage,
         tcp_retransmissions: of(Witness::Kernel),
         arq_retransmissions: of(Witness::Arq),
+        needless_percent: arq::needless_percent(),
         in_flight: samples.in_flight,
     };
     Word::Spoken(Box::new(spoken)).say();

@@ -168,7 +168,11 @@ fn answer_key(flow: usize) -> String {
 /// and close time-out of 5 s, heavy loss ends a session over tcp within seconds and there is nothing to compare.
 fn config(link: &Link, side: Side) -> Result<zenoh::Config, CarrierError> {
     let mut config = zenoh::Config::default();
-    let endpoint = serde_json::to_string(&[&link.endpoint])?;
+    let endpoints = match side {
+        Side::Listen => [link.endpoint.clone()],
+        Side::Connect => [link.connect_endpoint()],
+    };
+    let endpoint = serde_json::to_string(&endpoints)?;
     let endpoint_on = |wanted| if side == wanted { endpoint.as_str() } else { "[]" };
     let ours = [
         ("listen/endpoints", endpoint_on(Side::Listen)),
@@ -198,7 +202,12 @@ mod tests {
 
     fn link(zenoh: &[(&str, &str)]) -> Link {
         let zenoh = zenoh.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        Link { carrier: Carrier::Zenoh, endpoint: "tcp/[::1]:7".to_owned(), zenoh: zenoh.collect() }
+        Link {
+            carrier: Carrier::Zenoh,
+            endpoint: "tcp/[::1]:7".to_owned(),
+            connect: String::new(),
+            zenoh: zenoh.collect(),
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::{
 };
 
 fn both_ways(wire: Wire) -> Conditions {
-    Conditions { forward: wire.clone(), backward: wire, events: Vec::new() }
+    Conditions { forward: wire.clone(), backward: wire, ..Conditions::default() }
 }
 
 /// A listener on host 1 and an opener on host 0, and how long the latter took; none in 30 s is no session.

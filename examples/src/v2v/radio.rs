@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use netlab::wire::{Loss, Wire};
+use netlab::wire::{Fade, Loss, Wire};
 
 /// Vehicles that are nearer than this are worth knowing, metres: the far end of the preset `highway-edge`.
 pub const RANGE_M: f64 = 500.0;
@@ -22,6 +22,8 @@ const LEAST_LOSS_PERCENT: f64 = 0.5;
 /// Up to here the preset `highway-near` holds, from the other on `highway-edge`; metres.
 const EDGE_BEGINS_M: [f64; 2] = [200.0, 350.0];
 const RATE_MBPS: f64 = 6.0;
+/// What a radio does that fades: all is lost for a second on the mean, a fifth of the time. Each does it at other times.
+const FADE: Fade = Fade { share_percent: 20.0, mean_ms: 1_000.0 };
 /// Where nearly everything is lost, bursts need no longer name.
 const LONGEST_BURST_PACKETS: f64 = 100.0;
 
@@ -35,6 +37,12 @@ pub struct Impairment {
     pub burst_packets: f64,
     /// Added to the delay in each direction, milliseconds, 0 to 200.
     pub delay_ms: f64,
+    /// Whether radios fade.
+    #[serde(default)]
+    pub fades: bool,
+    /// Whether the second radio is on, where there is one.
+    #[serde(default)]
+    pub second: bool,
 }
 
 /// No radio can be so.
@@ -58,11 +66,15 @@ pub struct Path {
     pub delay_ms: f64,
     /// Standard deviation of the delay, milliseconds.
     pub jitter_ms: f64,
+    /// Whether it fades.
+    pub fades: bool,
+    /// Whether the second radio is on; it is of the same kind.
+    pub second: bool,
 }
 
 impl Default for Impairment {
     fn default() -> Self {
-        Self { drop_percent: 0.0, burst_packets: 1.0, delay_ms: 0.0 }
+        Self { drop_percent: 0.0, burst_packets: 1.0, delay_ms: 0.0, fades: false, second: false }
     }
 }
 
@@ -97,6 +109,8 @@ impl Path {
                 .max((1.0 / kept).min(LONGEST_BURST_PACKETS)),
             delay_ms: between(2.0, 3.0) + added.delay_ms,
             jitter_ms: between(1.0, 2.0),
+            fades: added.fades,
+            second: added.second,
         }
     }
 
@@ -109,7 +123,16 @@ impl Path {
             jitter_reorders: false,
             loss,
             rate_mbps: Some(RATE_MBPS),
+            fade: self.fades.then_some(FADE),
             ..Wire::default()
+        }
+    }
+
+    /// That of the second radio: nothing passes while it is off.
+    pub fn second_wire(&self) -> Wire {
+        match self.second {
+            true => self.wire(),
+            false => Wire { loss: Loss::Random { percent: 100.0 }, ..Wire::default() },
         }
     }
 }
@@ -143,13 +166,28 @@ mod tests {
 
     #[test]
     fn what_is_added_comes_on_top() {
-        let added = Impairment { drop_percent: 20.0, burst_packets: 5.0, delay_ms: 40.0 };
+        let added = Impairment {
+            drop_percent: 20.0,
+            burst_packets: 5.0,
+            delay_ms: 40.0,
+            ..Impairment::default()
+        };
         let near = Path::over(50.0, &added);
         assert!((near.loss_percent - 20.4).abs() < 1e-9, "{}", near.loss_percent);
         assert_eq!((near.burst_packets, near.delay_ms), (5.0, 42.0));
         assert!((expected_share(&near.wire().loss) - 0.204).abs() < 1e-9);
         let far = Path::over(3_000.0, &Impairment { drop_percent: 60.0, ..added });
         assert!(expected_share(&far.wire().loss) <= 1.0);
+    }
+
+    #[test]
+    fn a_second_radio_is_as_the_first_or_silent() {
+        let on = Impairment { fades: true, second: true, ..Impairment::default() };
+        let path = Path::over(50.0, &on);
+        assert!(path.wire().fade.is_some() && path.second_wire() == path.wire());
+        let off = Path::over(50.0, &Impairment { second: false, ..on });
+        assert!((expected_share(&off.second_wire().loss) - 1.0).abs() < 1e-9);
+        assert!(Path::over(50.0, &Impairment::default()).wire().fade.is_none());
     }
 
     /// The mean length of a burst is 1 / (1 - p) if each packet is lost by a chance of its own.

@@ -21,6 +21,7 @@ const V2V_VEHICLE: &str = env!("CARGO_BIN_EXE_v2v_vehicle");
 fn help_teaches_with_an_example() {
     for (program, taught) in [
         (V2V_DEMO, ["--against", "--page", "--duration", "v2v_demo --drop 20"]),
+        (V2V_DEMO, ["--radios", "--fades", "switches on the page", "v2v_demo --fades --radios 2"]),
         (V2V_VEHICLE, ["--vehicle", "--connect", "--seed", "v2v_vehicle -v 1"]),
         (V2V_MONITOR, ["--publish", "--listen", "--json", "v2v_monitor -l"]),
     ] {
@@ -39,6 +40,8 @@ fn what_cannot_be_is_refused_with_what_to_do() {
     for (program, arguments, code, words) in [
         (V2V_DEMO, &["--vehicles", "1"][..], 2, "2..=64"),
         (V2V_DEMO, &["--against", "pigeons"], 2, "tcp-bbr"),
+        (V2V_DEMO, &["--radios", "3"], 2, "1..=2"),
+        (V2V_DEMO, &["--radios", "2", "--vehicles", "33"], 1, "at most 32 --vehicles"),
         (V2V_DEMO, &["--drop", "99"], 1, "drop_percent of 99 is not possible here: 0 to 60"),
         (V2V_DEMO, &["--duration", "0"], 2, "0.1 to 86400"),
         (V2V_DEMO, &["--page", &taken], 1, "--page 127.0.0.1:0"),

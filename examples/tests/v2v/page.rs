@@ -28,9 +28,9 @@ fn has_namespaces() -> bool {
     network.is_ok()
 }
 
-/// A demo with four vehicles, and where its page is.
+/// A demo with four vehicles of two radios each, and where its page is.
 fn demo() -> (Running, String) {
-    let arguments = ["--vehicles", "4", "--seed", "3", "--page", "127.0.0.1:0"];
+    let arguments = ["--vehicles", "4", "--seed", "3", "--page", "127.0.0.1:0", "--radios", "2"];
     let mut demo = Running::start(V2V_DEMO, &arguments);
     let line = demo.line("The page is at ").expect("the demo runs");
     let url = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap().to_owned();
@@ -48,11 +48,34 @@ fn the_demo_ends_by_itself_and_sums_up_both_links() {
     for words in ["The page is at http://127.0.0.1:", "arq: ", "tcp: ", "beacons late or lost"] {
         assert!(said.contains(words), "no {words} in:\n{said}");
     }
+    let [missed, all] = missed(&said, "arq: ");
+    assert!(all > 0 && missed < all, "nothing came over arq/: {said}");
+}
+
+/// How many of a link's beacons were late or lost, of how many.
+fn missed(said: &str, link: &str) -> [u64; 2] {
     // "arq: 3 of 75 beacons late or lost, ..."
-    let sum = said.lines().find_map(|line| line.strip_prefix("arq: ")).unwrap();
-    let [missed, all] =
-        [0, 2].map(|word| sum.split(' ').nth(word).unwrap().parse::<u64>().unwrap());
-    assert!(all > 0 && missed < all, "nothing came over arq/: {sum}");
+    let sum = said.lines().find_map(|line| line.strip_prefix(link)).expect("the link's sum");
+    [0, 2].map(|word| sum.split(' ').nth(word).unwrap().parse().unwrap())
+}
+
+#[test]
+fn a_second_radio_brings_the_beacons_that_a_fade_stops() {
+    if !has_namespaces() {
+        return;
+    }
+    let share = |radios: &str| {
+        let world = ["--vehicles", "9", "--page", "127.0.0.1:0", "--duration", "20", "--fades"];
+        let (code, said, complained) =
+            output(V2V_DEMO, &[&world[..], &["--radios", radios]].concat());
+        assert_eq!(code, Some(0), "{complained}");
+        let [missed, all] = missed(&said, "arq: ");
+        assert!(all > 50, "{said}");
+        missed as f64 / all as f64
+    };
+    let (one, two) = (share("1"), share("2"));
+    // A fifth of the time, and a fifth of that.
+    assert!(two < 0.6 * one, "{one} over one radio, {two} over two");
 }
 
 #[test]
@@ -75,6 +98,7 @@ fn the_page_shows_what_the_monitors_say_and_its_sliders_act() {
     assert_eq!(browser.value(cut), "[[[2,5]],[[4,6],[5,7]]]", "a trace where nobody was near");
     updates_are_often(&mut browser);
     sliders_act_on_both_radios(&mut browser);
+    switches_act(&mut browser);
     wrong_figures_are_refused(&mut browser);
     fits(&mut browser, 1280);
     browser.resize(390, 844);
@@ -153,6 +177,15 @@ fn sliders_act_on_both_radios(browser: &mut Browser) {
         "seen.links.every((link) => link.radio.packets_per_s > 0 && link.radio.lost_percent > 20)";
     assert!(browser.becomes(lost), "packets are lost below both links");
     assert_eq!(browser.value("byId('drop-value').textContent"), "40 %");
+}
+
+fn switches_act(browser: &mut Browser) {
+    assert!(browser.becomes("seen.added.second && byId('second').checked"), "on from the start");
+    browser.value("byId('second').click(); byId('fades').click(); 1");
+    let acts = "!seen.added.second && seen.added.fades && seen.added.drop_percent === 40";
+    assert!(browser.becomes(acts), "the radios follow the switches, and the sliders stay");
+    browser.value("byId('fades').click(); 1");
+    assert!(browser.becomes("!seen.added.fades"), "and back");
 }
 
 fn wrong_figures_are_refused(browser: &mut Browser) {

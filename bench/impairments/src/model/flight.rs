@@ -41,15 +41,8 @@ impl<P: Clone> Flights<P> {
         Self { flights: BinaryHeap::new(), flown: 0, last_due: Duration::ZERO }
     }
 
-    /// A packet leaves the bottleneck at `at`; an event may have another delay than the wire.
-    pub(super) fn launch(
-        &mut self,
-        at: Duration,
-        wire: &Wire,
-        delay_ms: Option<f64>,
-        passage: Passage<P>,
-    ) {
-        let delay_ms = delay_ms.unwrap_or(wire.delay_ms);
+    /// A packet begins its way at `at`; an event may have another delay than the wire.
+    pub(super) fn launch(&mut self, at: Duration, wire: &Wire, delay_ms: f64, passage: Passage<P>) {
         let jittered_ms = delay_ms + wire.jitter_ms * passage.jitter;
         let mut due = at + milliseconds(jittered_ms.max(0.0));
         if !wire.jitter_reorders {

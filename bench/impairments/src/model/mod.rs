@@ -13,20 +13,24 @@
 mod bottleneck;
 mod flight;
 mod loss;
+mod opportune;
 mod schedule;
 mod streams;
 
 use std::time::Duration;
 
-use bottleneck::Bottleneck;
+use bottleneck::{service_time, Bottleneck};
 use flight::{Flights, Passage};
 use loss::LossState;
+use opportune::Opportune;
 use schedule::Schedule;
 use streams::{Chances, Streams};
 
 use crate::{
     policer::TokenBucket,
-    wire::{Event, Loss, Wire, WireCount},
+    recording::Recorded,
+    wire::{Event, Fade, Loss, Wire, WireCount},
+    FadeConfig, Fades,
 };
 
 pub use loss::expected_share;
@@ -36,7 +40,7 @@ pub use loss::expected_share;
 pub enum Fate {
     /// It left at the other end, or is on its way.
     Passed,
-    /// Lost by the loss model or by a bit error.
+    /// Lost by the loss model, in a fade or by a bit error.
     Lost,
     /// Dropped by the bottleneck's queue.
     QueueFull,
@@ -52,8 +56,13 @@ pub enum Fate {
 pub struct Model<P> {
     wire: Wire,
     direction: u32,
+    /// Directions of one radio fade together.
+    radio: u32,
+    seed: u64,
     streams: Streams,
     loss: LossState,
+    fades: Option<Fades>,
+    recorded: Option<Opportune>,
     schedule: Schedule,
     /// The zero of the schedule's times.
     began: Duration,
@@ -73,13 +82,17 @@ pub struct Departure<P> {
 }
 
 impl<P: Clone> Model<P> {
-    /// A wire for direction number `direction`, without events.
-    pub fn new(direction: u32, wire: Wire) -> Self {
+    /// A clean wire for direction number `direction` of radio number `radio`, without events.
+    pub fn new(direction: u32, radio: u32) -> Self {
         Self {
-            wire,
+            wire: Wire::default(),
             direction,
+            radio,
+            seed: 0,
             streams: Streams::new(0, direction),
             loss: LossState::default(),
+            fades: None,
+            recorded: None,
             schedule: Schedule::default(),
             began: Duration::ZERO,
             bucket: TokenBucket::default(),
@@ -89,9 +102,26 @@ impl<P: Clone> Model<P> {
         }
     }
 
-    /// Changes the wire from now on; packets on their way and the random streams stay.
-    pub fn set_wire(&mut self, wire: Wire) {
+    /// Changes the wire from now on; packets on their way and the random streams stay. `recorded` is what
+    /// [`Wire::recording`] names.
+    pub fn set_wire(&mut self, wire: Wire, recorded: Option<Recorded>) {
+        if wire.fade != self.wire.fade {
+            self.fades = self.fades_of(wire.fade);
+        }
+        self.recorded = recorded.map(Opportune::new);
         self.wire = wire;
+    }
+
+    fn fades_of(&self, fade: Option<Fade>) -> Option<Fades> {
+        let Fade { share_percent, mean_ms } = fade?;
+        let config = FadeConfig {
+            share: share_percent / 100.0,
+            mean: Duration::from_secs_f64(mean_ms / 1e3),
+            is_regular: false,
+            lost: 1.0,
+            seed: self.seed ^ (u64::from(self.radio) + 1) << 32,
+        };
+        Some(Fades::new(config, self.seed))
     }
 
     /// Forgets the packets on their way.
@@ -102,8 +132,11 @@ impl<P: Clone> Model<P> {
 
     /// Sets random streams, counts and the clock of the `events` to their beginning; packets on their way stay.
     pub fn restart(&mut self, now: Duration, seed: u64, events: Vec<Event>) {
+        self.seed = seed;
         self.streams = Streams::new(seed, self.direction);
         self.loss = LossState::default();
+        self.fades = self.fades_of(self.wire.fade);
+        self.recorded.iter_mut().for_each(Opportune::restart);
         self.schedule = Schedule::new(events);
         self.began = now;
         self.bucket = TokenBucket::default();
@@ -139,8 +172,9 @@ impl<P: Clone> Model<P> {
                 held: chances.reorder < self.wire.reorder_percent / 100.0,
                 jitter: chances.jitter,
             };
-            let rate = self.rate_mbps(now);
-            self.bottleneck.push(now, passage.len_bytes, passage, rate);
+            let (schedule, began, rate) = (&self.schedule, self.began, self.wire.rate_mbps);
+            let finish = finish(schedule, began, rate, &mut self.recorded);
+            self.bottleneck.push(now, passage.len_bytes, passage, finish);
         }
         fate
     }
@@ -175,7 +209,8 @@ impl<P: Clone> Model<P> {
             None => self.wire.loss,
         };
         let lost = self.loss.is_lost(&model, chances.loss);
-        lost || chances.bit_error < bit_error_share(self.wire.bit_error_rate, len_bytes)
+        let faded = self.fades.as_mut().is_some_and(|fades| fades.is_lost(since));
+        lost || faded || chances.bit_error < bit_error_share(self.wire.bit_error_rate, len_bytes)
     }
 
     fn admit(&mut self, now: Duration, len_bytes: u16, lost: bool) -> Fate {
@@ -207,20 +242,36 @@ impl<P: Clone> Model<P> {
     /// Sends on what the bottleneck has served until `now`.
     fn serve(&mut self, now: Duration) {
         let (schedule, began, rate) = (&self.schedule, self.began, self.wire.rate_mbps);
-        let rate_at = |at: Duration| schedule.rate_mbps(at.saturating_sub(began)).or(rate);
-        while let Some((done, passage)) = self.bottleneck.poll(now, rate_at) {
+        loop {
+            let finish = finish(schedule, began, rate, &mut self.recorded);
+            let Some((done, passage)) = self.bottleneck.poll(now, finish) else { return };
             if passage.lost {
                 continue;
             }
             self.count.duplicated += u64::from(passage.duplicated);
             self.count.reordered += u64::from(passage.held);
-            let delay_ms = schedule.delay_ms(done.saturating_sub(began));
-            self.flights.launch(done, &self.wire, delay_ms, passage);
+            let since = done.saturating_sub(began);
+            let delay_ms = schedule.delay_ms(since).unwrap_or(self.wire.delay_ms);
+            let recorded =
+                self.recorded.as_ref().map_or(Duration::ZERO, |radio| radio.delay(since));
+            self.flights.launch(done + recorded, &self.wire, delay_ms, passage);
         }
     }
+}
 
-    fn rate_mbps(&self, now: Duration) -> Option<f64> {
-        self.schedule.rate_mbps(now.saturating_sub(self.began)).or(self.wire.rate_mbps)
+/// When the service of a packet ends: by the recording, else by the rate.
+fn finish<'a>(
+    schedule: &'a Schedule,
+    began: Duration,
+    rate: Option<f64>,
+    recorded: &'a mut Option<Opportune>,
+) -> impl FnOnce(Duration, u32) -> Duration + 'a {
+    move |start, len_bytes| {
+        let since = start.saturating_sub(began);
+        match recorded {
+            Some(radio) => start + (radio.finish(since, len_bytes) - since),
+            None => start + service_time(len_bytes, schedule.rate_mbps(since).or(rate)),
+        }
     }
 }
 
@@ -232,7 +283,8 @@ fn bit_error_share(bit_error_rate: f64, len_bytes: u16) -> f64 {
 /// Which of `packets` packets this loss model loses on direction number `direction` with this seed: what a run through
 /// the sockets must reproduce to the packet.
 pub fn pattern(loss: Loss, seed: u64, direction: u32, packets: usize) -> Vec<bool> {
-    let mut model = Model::new(direction, Wire { loss, ..Wire::default() });
+    let mut model = Model::new(direction, 0);
+    model.set_wire(Wire { loss, ..Wire::default() }, None);
     model.restart(Duration::ZERO, seed, Vec::new());
     let lost = |_| {
         let fate = model.push(Duration::ZERO, 100, ());

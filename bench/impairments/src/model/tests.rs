@@ -21,7 +21,8 @@ fn run(model: &mut Model<u64>, packets: u64, gap: Duration) -> Vec<(u64, Duratio
 fn wire(change: impl FnOnce(&mut Wire)) -> Model<u64> {
     let mut wire = Wire::default();
     change(&mut wire);
-    let mut model = Model::new(0, wire);
+    let mut model = Model::new(0, 0);
+    model.set_wire(wire, None);
     model.restart(Duration::ZERO, 1, Vec::new());
     model
 }
@@ -192,4 +193,43 @@ fn events_begin_with_the_restart() {
     let end = Duration::from_secs(1_000);
     let left = std::iter::from_fn(|| model.poll(end)).last().unwrap();
     assert_eq!(left.due, began + Duration::from_secs_f64(5.507));
+}
+
+#[test]
+fn both_directions_of_a_radio_fade_together_and_another_radio_at_other_times() {
+    let fade = Some(Fade { share_percent: 20.0, mean_ms: 50.0 });
+    let lost = |direction, radio| {
+        let mut model = Model::new(direction, radio);
+        model.set_wire(Wire { fade, ..Wire::default() }, None);
+        model.restart(Duration::ZERO, 1, Vec::new());
+        let fates =
+            (0..60_000).map(|ms| model.push(Duration::from_millis(ms), 100, ms) == Fate::Lost);
+        fates.collect::<Vec<_>>()
+    };
+    let (there, back, other) = (lost(1, 7), lost(2, 7), lost(3, 8));
+    assert_eq!(there, back);
+    assert_ne!(there, other);
+    let share = there.iter().filter(|lost| **lost).count() as f64 / there.len() as f64;
+    assert!((share - 0.2).abs() < 0.03, "{share}");
+}
+
+#[test]
+fn a_recorded_radio_stands_in_for_the_rate() {
+    let recorded = Recorded {
+        opportunities: crate::Opportunities::new([5, 10], 0).unwrap(),
+        delays: crate::DelayTrace::new(us(10_000), [us(2_000)], Duration::ZERO),
+    };
+    let mut model = Model::new(0, 0);
+    model.set_wire(Wire { delay_ms: 1.0, ..Wire::default() }, Some(recorded));
+    model.restart(us(100_000), 1, Vec::new());
+    for number in 0..3 {
+        model.push(us(101_000), 1_000, number);
+    }
+    let left: Vec<_> =
+        std::iter::from_fn(|| model.poll(us(900_000))).map(|left| left.due).collect();
+    assert_eq!(
+        left,
+        [us(108_000), us(113_000), us(113_000)],
+        "opportunity, 2 ms, and the wire's delay"
+    );
 }

@@ -14,7 +14,10 @@ use std::{
 use flate2::read::GzDecoder;
 use thiserror::Error;
 
-use crate::{DelayTrace, Opportunities, RateTrace};
+use rand::Rng;
+use rand_chacha::{rand_core::SeedableRng, ChaCha8Rng};
+
+use crate::{wire::Recording, DelayTrace, Opportunities, RateTrace};
 
 /// The environment variable that names the folder of recordings that are not part of the project.
 pub const FOLDER_VARIABLE: &str = "ARQ_TRACES";
@@ -65,6 +68,26 @@ pub fn text(name: &str) -> Result<String, RecordingError> {
         Some(folder) => read(&Path::new(&folder).join(name), |file| file),
         None => Err(RecordingError::Elsewhere { name: name.to_owned() }),
     }
+}
+
+/// A recorded radio from its beginning on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recorded {
+    /// When it delivers.
+    pub opportunities: Opportunities,
+    /// What it delays beside that.
+    pub delays: Option<DelayTrace>,
+}
+
+/// Reads what is asked for; `seed` decides where it begins if nothing else does.
+pub fn load(asked: &Recording, seed: u64) -> Result<Recorded, RecordingError> {
+    let all = opportunities(&text(&asked.name)?)?;
+    let anywhere = || ChaCha8Rng::seed_from_u64(seed).gen::<f64>() * all.period().as_secs_f64();
+    let start = Duration::from_secs_f64(asked.start_s.unwrap_or_else(anywhere));
+    let step = Duration::from_millis(10);
+    let of_file = |name: &String| delays(&text(name)?, step, start);
+    let delays = asked.delays.as_ref().map(of_file).transpose()?;
+    Ok(Recorded { opportunities: all.starting_at(start.as_millis() as u64), delays })
 }
 
 fn read<R: Read>(path: &Path, open: impl Fn(fs::File) -> R) -> Result<String, RecordingError> {
@@ -170,6 +193,22 @@ mod tests {
         let delay = text("starlink-leocc/delay_ms_per_10ms.txt").unwrap();
         let delay = delays(&delay, SECOND / 100, Duration::ZERO).unwrap();
         assert_eq!(delay.at(3 * SECOND / 100), 16 * SECOND / 1_000);
+    }
+
+    #[test]
+    fn a_recording_begins_where_it_is_told_or_where_the_seed_says() {
+        let starlink = Recording {
+            name: "starlink-leocc/link.mm".to_owned(),
+            delays: Some("starlink-leocc/delay_ms_per_10ms.txt".to_owned()),
+            start_s: Some(0.03),
+        };
+        let told = load(&starlink, 1).unwrap();
+        assert_eq!(told.delays.unwrap().at(Duration::ZERO), 16 * SECOND / 1_000);
+        let anywhere = Recording { start_s: None, ..starlink.clone() };
+        assert_eq!(load(&anywhere, 1).unwrap(), load(&anywhere, 1).unwrap());
+        assert_ne!(load(&anywhere, 1).unwrap(), load(&anywhere, 2).unwrap());
+        let nowhere = Recording { name: "nowhere/taxi".to_owned(), ..starlink };
+        assert!(load(&nowhere, 1).unwrap_err().to_string().contains("nowhere/taxi"));
     }
 
     #[test]

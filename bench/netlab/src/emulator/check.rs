@@ -8,6 +8,9 @@ use crate::wire::{Change, Conditions, Event, Loss, Wire};
 pub(super) fn network(network: &Conditions) -> Result<(), EmulatorError> {
     wire(&network.forward)?;
     wire(&network.backward)?;
+    if let Some(second) = &network.second {
+        self::network(second)?;
+    }
     network.events.iter().try_for_each(event)
 }
 
@@ -23,6 +26,15 @@ pub(super) fn wire(wire: &Wire) -> Result<(), EmulatorError> {
     if let Some(policer) = &wire.policer {
         positive("policer.rate_mbps", policer.rate_mbps)?;
     }
+    if let Some(fade) = &wire.fade {
+        let range = "1 to 60,000";
+        check("fade.share_percent", fade.share_percent, "0 to 90", |v| (0.0..=90.0).contains(&v))?;
+        check("fade.mean_ms", fade.mean_ms, range, |v| (1.0..=60_000.0).contains(&v))?;
+    }
+    let start = wire.recording.as_ref().and_then(|recording| recording.start_s);
+    start.map_or(Ok(()), |start| {
+        check("recording.start_s", start, "0 to 86,400", |v| (0.0..=86_400.0).contains(&v))
+    })?;
     loss(&wire.loss)
 }
 

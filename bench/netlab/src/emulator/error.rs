@@ -3,6 +3,8 @@
 
 use std::io;
 
+use impairments::recording::RecordingError;
+
 use crate::lab::LabError;
 
 /// Why an emulated network could not be built or changed.
@@ -29,6 +31,12 @@ pub enum EmulatorError {
         /// How many there are.
         hosts: usize,
     },
+    /// Conditions for a radio that the first host does not have.
+    #[error("the first host has no second radio: `Network::with_second_radios` gives it one")]
+    NoSecondRadio,
+    /// A recorded radio cannot be read.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
     /// A figure that no network can have.
     #[error("`{what}` of {value} is impossible: {range}")]
     Impossible {

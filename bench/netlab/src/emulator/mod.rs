@@ -23,12 +23,15 @@ pub mod selftest;
 mod switch;
 mod worker;
 
+use std::ops::Range;
+
 use crate::lab::{Cabling, Host};
 use crate::wire::{Conditions, Wire, WireCount};
 
+use impairments::recording;
 use netem::Netem;
 use ring::Port;
-use switch::Switch;
+use switch::{Radio, Switch};
 use worker::Worker;
 
 pub use error::EmulatorError;
@@ -37,8 +40,8 @@ pub use impairments::Fate;
 pub use log::{PacketLog, PacketRecord};
 pub use worker::Scheduling;
 
-/// The most hosts of a network.
-const MOST_HOSTS: u8 = 64;
+/// The most interfaces of all hosts of a network.
+const MOST_PORTS: u8 = 64;
 /// Frames that the rings of all ports have room for together: 400 ms of a full gigabit between two hosts.
 const RING_FRAMES: usize = 1 << 15;
 
@@ -50,6 +53,7 @@ pub struct Network {
     asked: Conditions,
     /// Each interface's own drops when the counts began.
     drops_before: Vec<u64>,
+    seed: u64,
 }
 
 /// What lies between the cables.
@@ -77,19 +81,32 @@ impl Network {
         Self::with(Emulator::Own, hosts)
     }
 
+    /// The same, and those hosts have a second radio: an interface `eth1` with an address of its own, which is used by
+    /// what asks for it. [`Network::second_radio`] is its number; at most 64 radios in all.
+    ///
+    /// # Errors
+    /// As [`Network::new`], and where there are not so many hosts.
+    pub fn with_second_radios(hosts: u8, second: Range<u8>) -> Result<Self, EmulatorError> {
+        Self::build(Emulator::Own, hosts, second)
+    }
+
     /// The same over an emulator of your choice.
     ///
     /// # Errors
     /// As [`Network::new`], and where the kernel has no netem.
     pub fn with(emulator: Emulator, hosts: u8) -> Result<Self, EmulatorError> {
-        let cabling = Cabling::new(hosts, MOST_HOSTS)?;
+        Self::build(emulator, hosts, 0..0)
+    }
+
+    fn build(emulator: Emulator, hosts: u8, second: Range<u8>) -> Result<Self, EmulatorError> {
+        let cabling = Cabling::new(hosts, second, MOST_PORTS)?;
         cabling.hosts.iter().try_for_each(Host::disable_segmentation)?;
         let backend = match emulator {
             Emulator::Own => Backend::Own(start_own(&cabling)?),
             Emulator::Netem => Backend::Netem(Netem::start(&cabling)?),
         };
         let mut network =
-            Self { backend, cabling, asked: Conditions::default(), drops_before: vec![] };
+            Self { backend, cabling, asked: Conditions::default(), drops_before: vec![], seed: 0 };
         network.remember_drops();
         Ok(network)
     }
@@ -100,6 +117,15 @@ impl Network {
     /// When the network has no such host.
     pub fn host(&self, index: usize) -> &Host {
         &self.cabling.hosts[index]
+    }
+
+    /// The number of a host's second radio, if it has one: in the place of the host's own, it names the radio in
+    /// [`Network::set_wire`], [`Network::counts`] and the packet log.
+    ///
+    /// # Panics
+    /// When the network has no such host.
+    pub fn second_radio(&self, host: usize) -> Option<usize> {
+        self.host(host).second_port()
     }
 
     /// What the system has allowed the emulator's thread; `None` where netem does the work.
@@ -113,14 +139,14 @@ impl Network {
     /// Changes the wire from host `from` to host `to` from now on; what is on its way stays, counts go on.
     ///
     /// # Errors
-    /// When no wire can have these figures, or there is none between these hosts.
+    /// When no wire can have these figures, its recording cannot be read, or there is none between these hosts.
     pub fn set_wire(&mut self, from: usize, to: usize, wire: &Wire) -> Result<(), EmulatorError> {
         check::wire(wire)?;
         self.require(from, to)?;
         match &self.backend {
             Backend::Own(worker) => {
-                let wire = wire.clone();
-                worker.ask(move |switch| switch.set_wire(from, to, wire))
+                let radio = radio(wire, self.seed)?;
+                worker.ask(move |switch| switch.set_wire(from, to, radio))
             }
             Backend::Netem(netem) => netem.set_wire(&self.cabling, to, wire),
         }
@@ -129,15 +155,27 @@ impl Network {
     /// Sets both directions between host 0 and every other host and starts everything anew: nothing is on its way, the
     /// counts, the packet log and the clock of the events are at zero, and the random streams at the start of `seed`.
     ///
+    /// [`Conditions::second`] is the second radio of host 0.
+    ///
     /// # Errors
-    /// When no network can have these figures.
+    /// When no network can have these figures, or a recording cannot be read.
     pub fn begin(&mut self, network: &Conditions, seed: u64) -> Result<(), EmulatorError> {
         check::network(network)?;
-        self.asked = network.clone();
+        if network.second.is_some() && self.second_radio(0).is_none() {
+            return Err(EmulatorError::NoSecondRadio);
+        }
+        (self.asked, self.seed) = (network.clone(), seed);
         match &mut self.backend {
             Backend::Own(worker) => {
+                let (hosts, port) = (self.cabling.hosts.len(), self.cabling.hosts[0].second_port());
+                let first = [radio(&network.forward, seed)?, radio(&network.backward, seed)?];
+                let mut of_ports = vec![(0, first)];
+                if let Some((second, port)) = network.second.as_ref().zip(port) {
+                    let wires = [radio(&second.forward, seed)?, radio(&second.backward, seed)?];
+                    of_ports.push((port, wires));
+                }
                 let network = network.clone();
-                worker.ask(move |switch| switch.begin(&network, seed))?;
+                worker.ask(move |switch| switch.begin(&network, hosts, &of_ports, seed))?;
             }
             Backend::Netem(netem) => netem.begin(&self.cabling, network)?,
         }
@@ -172,9 +210,9 @@ impl Network {
             Backend::Own(worker) => worker.ask(move |switch| switch.count(from, to))?,
             Backend::Netem(netem) => netem.count(&self.cabling, to)?,
         };
-        for host in [from, to] {
-            let drops = self.host(host).interface_drops();
-            count.emulator_overrun += drops.saturating_sub(self.drops_before[host]);
+        let drops = self.interface_drops();
+        for port in [from, to] {
+            count.emulator_overrun += drops[port].saturating_sub(self.drops_before[port]);
         }
         Ok(count)
     }
@@ -192,11 +230,17 @@ impl Network {
     }
 
     fn remember_drops(&mut self) {
-        self.drops_before = self.cabling.hosts.iter().map(Host::interface_drops).collect();
+        self.drops_before = self.interface_drops();
+    }
+
+    /// Of each port.
+    fn interface_drops(&self) -> Vec<u64> {
+        let interfaces = self.cabling.interfaces();
+        interfaces.map(|(host, _, interface)| host.interface_drops(interface)).collect()
     }
 
     fn require(&self, from: usize, to: usize) -> Result<(), EmulatorError> {
-        let hosts = self.cabling.hosts.len();
+        let hosts = self.cabling.ports();
         if from == to || from >= hosts || to >= hosts {
             return Err(EmulatorError::NoSuchWire { from, to, hosts });
         }
@@ -204,9 +248,16 @@ impl Network {
     }
 }
 
+/// A wire with what it names, read.
+fn radio(wire: &Wire, seed: u64) -> Result<Radio, EmulatorError> {
+    let load = |asked| recording::load(asked, seed);
+    let recorded = wire.recording.as_ref().map(load).transpose()?;
+    Ok(Radio { wire: wire.clone(), recorded })
+}
+
 fn start_own(cabling: &Cabling) -> Result<Worker, EmulatorError> {
-    let frames = RING_FRAMES / cabling.hosts.len();
-    let ports = (0..cabling.hosts.len())
+    let frames = RING_FRAMES / cabling.ports();
+    let ports = (0..cabling.ports())
         .map(|index| Port::open(&cabling.middle, index, frames))
         .collect::<Result<Vec<_>, _>>()?;
     Worker::start(Switch::new(ports))

@@ -137,6 +137,8 @@ fn refuse_what_it_lacks(wire: &Wire) -> Result<(), EmulatorError> {
         (wire.bit_error_rate > 0.0, "bit errors by packet length"),
         (wire.policer.is_some(), "policer"),
         (wire.mtu_bytes.is_some(), "MTU"),
+        (wire.fade.is_some(), "fades"),
+        (wire.recording.is_some(), "recorded radios"),
         (wire.reorder_percent > 0.0, "holding back of packets (its reorder sends them early)"),
         (wire.jitter_ms > 0.0 && !wire.jitter_reorders, "jitter that keeps the order"),
     ];

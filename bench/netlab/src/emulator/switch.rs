@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use impairments::recording::Recorded;
 use impairments::Model;
 
 use super::frame::{Frame, Received};
@@ -23,6 +24,8 @@ pub(super) struct Switch {
     /// From host `i` to host `j` at `i * ports + j`.
     models: Vec<Model<Travelling>>,
     journal: Journal,
+    /// The port of host 0's second radio, while it is in use.
+    second: Option<usize>,
     /// For each port: what its ring had no room for, what was no wire-sized packet, what could not be sent.
     faults: Vec<PortFaults>,
     /// Wires that refused a packet because too many were in flight.
@@ -31,6 +34,13 @@ pub(super) struct Switch {
     late: Vec<u64>,
     epoch: Instant,
     departing: Vec<Vec<Travelling>>,
+}
+
+/// A wire, and the recording that it names.
+#[derive(Clone)]
+pub(super) struct Radio {
+    pub(super) wire: Wire,
+    pub(super) recorded: Option<Recorded>,
 }
 
 /// A frame on its way.
@@ -50,11 +60,17 @@ struct PortFaults {
 impl Switch {
     pub(super) fn new(ports: Vec<Port>) -> Self {
         let count = ports.len();
-        let model = |index| Model::new(index as u32, Wire::default());
+        let model = |index: usize| {
+            let (from, to) = (index / count, index % count);
+            let radio = from.min(to) * count + from.max(to);
+            // There are at most 64 ports.
+            Model::new(index as u32, radio as u32)
+        };
         let now = Duration::ZERO;
         Self {
             models: (0..count * count).map(model).collect(),
             journal: Journal::new(now),
+            second: None,
             faults: vec![PortFaults::default(); count],
             flight_overruns: vec![0; count * count],
             late: vec![0; count * count],
@@ -136,31 +152,46 @@ impl Switch {
         self.models.iter().filter_map(Model::deadline).min()
     }
 
-    pub(super) fn set_wire(&mut self, from: usize, to: usize, wire: Wire) {
+    pub(super) fn set_wire(&mut self, from: usize, to: usize, radio: Radio) {
         let index = self.wire(from, to);
-        self.models[index].set_wire(wire);
+        self.models[index].set_wire(radio.wire, radio.recorded);
     }
 
-    /// Sets the wires between host 0 and the others, and everything to its beginning, with nothing on the way.
-    pub(super) fn begin(&mut self, network: &Conditions, seed: u64) {
+    /// Sets the wires between host 0 and the others of so many hosts, there and back, for each port of host 0, and
+    /// everything to its beginning, with nothing on the way.
+    pub(super) fn begin(
+        &mut self,
+        network: &Conditions,
+        hosts: usize,
+        of_ports: &[(usize, [Radio; 2])],
+        seed: u64,
+    ) {
         while self.ports.iter().any(Port::is_readable) {
             self.receive();
         }
         self.models.iter_mut().for_each(Model::clear);
-        for other in 1..self.ports.len() {
-            self.set_wire(0, other, network.forward.clone());
-            self.set_wire(other, 0, network.backward.clone());
+        for (port, [forward, backward]) in of_ports {
+            for other in 1..hosts {
+                self.set_wire(*port, other, forward.clone());
+                self.set_wire(other, *port, backward.clone());
+            }
         }
+        self.second = of_ports.get(1).map(|(port, _)| *port);
         self.restart(network, seed);
     }
 
     /// Sets the events' clock, the counts, the journal and the random streams to their beginning.
     pub(super) fn restart(&mut self, network: &Conditions, seed: u64) {
-        let (now, hosts) = (self.now(), self.ports.len());
+        let (now, ports) = (self.now(), self.ports.len());
+        let of_second = network.second.as_ref().map(|second| &second.events);
         for (index, model) in self.models.iter_mut().enumerate() {
-            let touches_first = index / hosts == 0 || index % hosts == 0;
-            let events = if touches_first { network.events.clone() } else { Vec::new() };
-            model.restart(now, seed, events);
+            let touches = |port: usize| index / ports == port || index % ports == port;
+            let events = match (touches(0), self.second.filter(|port| touches(*port))) {
+                (true, _) => Some(&network.events),
+                (false, Some(_)) => of_second,
+                (false, None) => None,
+            };
+            model.restart(now, seed, events.cloned().unwrap_or_default());
         }
         self.collect_overruns();
         self.faults.fill(PortFaults::default());

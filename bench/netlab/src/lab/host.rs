@@ -14,9 +14,16 @@ use super::offload::disable_segmentation;
 use super::tool::run;
 use super::{LabError, PacketCount};
 
+/// The interface that every host has.
+pub(super) const FIRST: &str = "eth0";
+/// That of a second radio.
+pub(super) const SECOND: &str = "eth1";
+
 /// One host of a [`Lab`](super::Lab) or of an emulated network.
 pub struct Host {
     pub(super) index: u8,
+    /// The port of its second interface.
+    pub(super) second: Option<u8>,
     pub(super) namespace: Namespace,
 }
 
@@ -114,10 +121,19 @@ impl Host {
         Ok(TcpStream::from(socket))
     }
 
-    /// Packets that the host's own interface could not hand over since it exists.
-    pub(crate) fn interface_drops(&self) -> u64 {
+    /// The port of its second interface, if it has one.
+    pub(crate) fn second_port(&self) -> Option<usize> {
+        self.second.map(usize::from)
+    }
+
+    /// Packets that this interface of the host could not hand over since it exists.
+    pub(crate) fn interface_drops(&self, interface: &str) -> u64 {
         let table = self.statistics("dev");
-        let line = table.lines().find_map(|line| line.trim().strip_prefix("eth0:"));
+        let of_interface = |line: &'_ str| -> Option<String> {
+            Some(line.trim().strip_prefix(interface)?.strip_prefix(':')?.to_owned())
+        };
+        let line = table.lines().find_map(of_interface);
+        let line = line.as_deref();
         let field = |index| line.and_then(|l| l.split_whitespace().nth(index)?.parse::<u64>().ok());
         // Received, then sent: bytes packets errs drop fifo frame compressed multicast.
         field(3).unwrap_or(0) + field(11).unwrap_or(0)
@@ -142,7 +158,10 @@ impl Host {
 
     /// Makes the kernel cut every packet to wire size before it leaves this host.
     pub(crate) fn disable_segmentation(&self) -> Result<(), LabError> {
-        disable_segmentation(&self.namespace).map_err(LabError::Offload)
+        std::iter::once(FIRST)
+            .chain(self.second.map(|_| SECOND))
+            .try_for_each(|interface| disable_segmentation(&self.namespace, interface))
+            .map_err(LabError::Offload)
     }
 
     fn socket(&self, address: SocketAddr, kind: libc::c_int) -> Result<OwnedFd, LabError> {
@@ -182,21 +201,36 @@ impl Host {
         })
     }
 
-    /// Brings the interface up, with fixed addresses and neighbours.
-    pub(super) fn configure(&self, hosts: usize) -> Result<(), LabError> {
-        let mut batch = String::from("link set dev lo up\nlink set dev eth0 addrgenmode none up\n");
-        let _ = writeln!(batch, "addr add {}/24 dev eth0", self.ipv4());
-        let _ = writeln!(batch, "addr add {}/64 dev eth0 nodad", self.ipv6());
-        for peer in (0..=u8::MAX).take(hosts).filter(|peer| *peer != self.index) {
-            for address in [ipv4(peer).to_string(), ipv6(peer).to_string()] {
-                let _ = writeln!(
-                    batch,
-                    "neigh replace {address} lladdr {} nud permanent dev eth0",
-                    mac(peer)
-                );
+    /// Brings its interfaces up, with fixed addresses and neighbours at all `ports`.
+    pub(super) fn configure(&self, ports: usize) -> Result<(), LabError> {
+        let mut batch = String::from("link set dev lo up\n");
+        self.configure_interface(&mut batch, FIRST, self.index, ports);
+        if let Some(second) = self.second {
+            self.configure_interface(&mut batch, SECOND, second, ports);
+            // Answers come in by the radio that the question left by, and the best route leads out by the first.
+            for of in ["all", FIRST, SECOND] {
+                self.sysctl(&format!("net.ipv4.conf.{of}.rp_filter"), "0")?;
             }
         }
         self.batch(&batch)
+    }
+
+    fn configure_interface(&self, batch: &mut String, interface: &str, port: u8, ports: usize) {
+        // The first interface's routes win.
+        let metric = if port == self.index { "" } else { "metric 512" };
+        let _ = writeln!(batch, "link set dev {interface} addrgenmode none up");
+        let _ = writeln!(batch, "addr add {}/24 dev {interface} {metric}", ipv4(port));
+        let _ = writeln!(batch, "addr add {}/64 dev {interface} nodad {metric}", ipv6(port));
+        let own = [Some(self.index), self.second];
+        for peer in (0..=u8::MAX).take(ports).filter(|peer| !own.contains(&Some(*peer))) {
+            for address in [ipv4(peer).to_string(), ipv6(peer).to_string()] {
+                let lladdr = mac(peer);
+                let _ = writeln!(
+                    batch,
+                    "neigh replace {address} lladdr {lladdr} nud permanent dev {interface}"
+                );
+            }
+        }
     }
 
     fn batch(&self, batch: &str) -> Result<(), LabError> {

@@ -52,7 +52,7 @@ impl Lab {
     /// # Errors
     /// When the system refuses namespaces or lacks a tool; the error says what to do.
     pub fn new(hosts: u8) -> Result<Self, LabError> {
-        let lab = Self { cabling: Cabling::new(hosts, 200)? };
+        let lab = Self { cabling: Cabling::new(hosts, 0..0, 200)? };
         lab.switch()?;
         Ok(lab)
     }

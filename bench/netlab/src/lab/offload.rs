@@ -46,16 +46,18 @@ struct Request {
     rest: [u8; 16],
 }
 
-/// Turns every segmentation offload of `eth0` in this namespace off.
-pub(super) fn disable_segmentation(namespace: &Namespace) -> io::Result<()> {
-    namespace.inside(|| {
+/// Turns every segmentation offload of this interface of the namespace off.
+pub(super) fn disable_segmentation(namespace: &Namespace, interface: &str) -> io::Result<()> {
+    let mut device = [0; libc::IFNAMSIZ];
+    device.iter_mut().zip(interface.bytes()).for_each(|(to, byte)| *to = byte);
+    namespace.inside(move || {
         let mut names = Names {
             command: ETHTOOL_GSTRINGS,
             set: ETH_SS_FEATURES,
             count: 0,
             names: [[0; NAME_BYTES]; MOST_FEATURES],
         };
-        ioctl((&raw mut names).cast())?;
+        ioctl(device, (&raw mut names).cast())?;
         let count = names.count as usize;
         if count > MOST_FEATURES {
             return Err(io::Error::from_raw_os_error(libc::E2BIG));
@@ -70,7 +72,7 @@ pub(super) fn disable_segmentation(namespace: &Namespace) -> io::Result<()> {
                 change.bits[bit / 32][0] |= 1 << (bit % 32);
             }
         }
-        ioctl((&raw mut change).cast())
+        ioctl(device, (&raw mut change).cast())
     })
 }
 
@@ -85,9 +87,7 @@ fn cuts_late(name: &[u8; NAME_BYTES]) -> bool {
 }
 
 /// System calls only: this runs between fork and exec.
-fn ioctl(data: *mut libc::c_void) -> io::Result<()> {
-    let mut name = [0; libc::IFNAMSIZ];
-    name[..4].copy_from_slice(b"eth0");
+fn ioctl(name: [u8; libc::IFNAMSIZ], data: *mut libc::c_void) -> io::Result<()> {
     let mut request = Request { name, data, rest: [0; 16] };
     // SAFETY: a plain socket that is closed below; `data` points at a structure of the command in its first word,
     // large enough for MOST_FEATURES, which is checked before the answer is used.

@@ -45,6 +45,18 @@ pub enum LabError {
         /// How many there can be.
         most: u8,
     },
+    /// Too many interfaces, or one for a host that does not exist.
+    #[error(
+        "{second} second radios for {hosts} hosts are impossible: {most} radios at most in all, two for a host"
+    )]
+    PortCount {
+        /// How many hosts there are.
+        hosts: u8,
+        /// How many second interfaces were asked for.
+        second: usize,
+        /// How many interfaces there can be.
+        most: u8,
+    },
     /// A socket inside a host could not be made, bound or connected.
     #[error("no socket in a host of the network: {0}")]
     Socket(#[source] io::Error),

@@ -54,12 +54,15 @@ pub(super) fn drop_percent(network: &Conditions) -> Option<f64> {
     };
     let wires = [&network.forward, &network.backward];
     let is_plain = network.events.is_empty()
+        && network.second.is_none()
         && wires.iter().all(|wire| {
             wire.jitter_ms == 0.0
                 && wire.bit_error_rate == 0.0
                 && wire.duplicate_percent == 0.0
                 && wire.reorder_percent == 0.0
                 && wire.policer.is_none()
+                && wire.fade.is_none()
+                && wire.recording.is_none()
         });
     let [forward, backward] = wires.map(|wire| percent(wire.loss));
     forward.filter(|_| is_plain && forward == backward)

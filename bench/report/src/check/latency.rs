@@ -7,7 +7,7 @@ use crate::scenario::flow::Priority;
 use crate::scenario::{self, Setting};
 use crate::summary::{setting_in_words, Figure, FlowSummary, Summary};
 
-const DROP_RATE: &str = "drop-rate";
+pub(super) const DROP_RATE: &str = "drop-rate";
 /// A cell of it, with so many messages that chance has little to say about p99.
 const ONE_ROUND_TRIP: &str = "one-round-trip";
 const PAYLOADS: [usize; 2] = [10_000, 100_000];
@@ -16,7 +16,7 @@ const DELAYS_MS: [f64; 2] = [0.5, 10.0];
 const SCHEDULING_MS: f64 = 1.0;
 
 /// Every payload and delay of the drop-rate experiment at these shares of loss.
-fn grounds(drops_percent: &'static [f64]) -> impl Iterator<Item = Ground> {
+pub(super) fn grounds(drops_percent: &'static [f64]) -> impl Iterator<Item = Ground> {
     let payloads = PAYLOADS.into_iter();
     payloads.flat_map(|payload_bytes| DELAYS_MS.map(|delay| (payload_bytes, delay))).flat_map(
         |(payload_bytes, delay_ms)| {

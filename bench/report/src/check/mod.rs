@@ -12,6 +12,8 @@ mod evidence;
 mod idle;
 mod latency;
 mod published;
+mod radios;
+mod sealed;
 mod sharing;
 mod table;
 mod tally;
@@ -39,6 +41,12 @@ pub struct Need {
 const ARQ: &str = "arq";
 /// Without redundancy: what retransmission alone can do.
 const ARQ_NO_FEC: &str = "arq-no-fec";
+/// Sealed, with a certificate and with a key.
+const SEALED: [&str; 2] = ["arq-tls", "arq-psk"];
+/// Over two radios at once, and over each of them.
+const ARQ_PATHS: &str = "arq-paths";
+const ARQ_A: &str = "arq-a";
+const ARQ_B: &str = "arq-b";
 /// What a zenoh user gets without choosing anything but the protocol.
 const DEFAULTS: [&str; 3] = ["tcp-cubic", "quic", "udp-rel"];
 /// The stock links among which T3 looks for the best: those that its scenario is measured with. Of the others `tls` and
@@ -56,17 +64,21 @@ const fn need(
 }
 
 /// What has to be measured for all targets.
-pub const NEEDS: [Need; 18] = [
+pub const NEEDS: [Need; 20] = [
     need(
         "drop-rate",
-        &["T1", "T3", "T11"],
-        &[ARQ, ARQ_NO_FEC, "tcp-cubic", "tcp-bbr", "udp", "udp-rel", "quic"],
+        &["T1", "T3", "T11", "E1"],
+        &[ARQ, ARQ_NO_FEC, SEALED[0], SEALED[1], "tcp-cubic", "tcp-bbr", "udp", "udp-rel", "quic"],
     ),
     need("one-round-trip", &["T2"], &[ARQ]),
     need("drop-rate-500kb", &["T11"], &[ARQ]),
     need("payload", &["T11"], &[ARQ]),
     need("goodput", &["T4", "W2"], &[ARQ, "tcp-bbr", "quic"]),
-    need("loopback", &["T5", "T5b", "T6"], &[ARQ, "tcp-cubic", "udp-rel", "quic"]),
+    need(
+        "loopback",
+        &["T5", "T5b", "T6", "E1"],
+        &[ARQ, SEALED[0], SEALED[1], "tcp-cubic", "udp-rel", "quic"],
+    ),
     need("fast-wire", &["W1"], &[ARQ, "tcp-cubic", "quic"]),
     need("mixed-priority", &["T7"], &[ARQ]),
     need("ping-pong", &["T8"], &[ARQ, "udp"]),
@@ -79,6 +91,8 @@ pub const NEEDS: [Need; 18] = [
     need("wifi-burst", &["T11"], &[ARQ]),
     need("wifi-bad", &["T11"], &[ARQ]),
     need("blackout", &["T12"], &[ARQ]),
+    need("opening", &["E1"], &SEALED),
+    need("two-radios", &["M1"], &[ARQ_PATHS, ARQ_A, ARQ_B]),
 ];
 
 /// What became of a target.
@@ -95,7 +109,7 @@ pub enum Outcome {
 /// A target and how far it is met.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// `T1` to `T12`, `W1`, `W2`; `T5b` is the second stage of T5.
+    /// `T1` to `T12`, `W1`, `W2`, `E1`, `M1`; `T5b` is the second stage of T5.
     pub target: &'static str,
     /// What is asked for.
     pub claim: &'static str,
@@ -115,7 +129,7 @@ pub struct Verdict {
 type Judge = fn(&Evidence<'_>) -> Tally;
 
 /// Name, claim, and how it is judged.
-const TARGETS: [(&str, &str, Judge); 15] = [
+const TARGETS: [(&str, &str, Judge); 17] = [
     (
         "T1",
         "without redundancy: p50 <= 1.15 x, p99 <= 1.3 x the ideal selective repeat, + 1 ms",
@@ -172,6 +186,18 @@ const TARGETS: [(&str, &str, Judge); 15] = [
         "W2",
         "100 Mb/s, 20 ms round trip, 0 and 10 %: CPU per GB <= 1.2 x tcp bbr, <= 0.5 x quic",
         throughput::thrifty_on_a_wire,
+    ),
+    (
+        "E1",
+        "sealed: 99 of 100 open within 1 s at 25 %; p99 <= 1.1 x clear at any drop rate; loopback >= 0.7 x clear, \
+         >= 2 x quic, CPU per GB <= 1.4 x clear",
+        sealed::as_good_as_in_clear,
+    ),
+    (
+        "M1",
+        "two recorded radios: p99 <= 1.2 x the better one's without outages, <= 5 % more packets; one dies: no message \
+         later than 1.5 round trips of the other, beyond its way",
+        radios::as_the_better_one,
     ),
 ];
 

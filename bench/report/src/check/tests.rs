@@ -27,7 +27,8 @@ fn ideal_world() -> Results {
 
 fn records_of(need: &Need) -> Vec<Record> {
     let scenario = scenario::find(need.scenario).unwrap();
-    let grounds = scenario.cells().into_iter().filter(|setting| setting.cell.link == ARQ);
+    let first = scenario.links[0].name.clone();
+    let grounds = scenario.cells().into_iter().filter(|setting| setting.cell.link == first);
     let record = |setting: &Setting, link: &str, repeat: u32| Record {
         scenario: need.scenario.to_owned(),
         cell: Cell { link: link.to_owned(), setting: setting.cell.setting.clone() },
@@ -81,6 +82,7 @@ fn measurement(need: &Need, setting: &Setting, link: &str) -> Measurement {
         ..Measurement::default()
     };
     measurement.forward.entered_bytes = bytes * 5 / 4;
+    measurement.forward.entered_packets = bytes / 1_000;
     measurement
 }
 
@@ -103,6 +105,10 @@ fn result(need: &Need, network: &Conditions, flow: &Flow, link: &str) -> FlowRes
         Pattern::Periodic { rate_hz, .. } if need.scenario == "wifi-burst" => {
             departures(rate_hz).map(|at| (at, Some(40.0))).collect()
         }
+        Pattern::Periodic { rate_hz, .. } if need.scenario == "two-radios" => {
+            departures(rate_hz).map(|at| (at, Some(network.forward.delay_ms + 0.2))).collect()
+        }
+        Pattern::Opening { .. } => departures(1.0).map(|at| (at, Some(500.0))).collect(),
         _ => Vec::new(),
     };
     FlowResult {
@@ -124,6 +130,8 @@ fn result(need: &Need, network: &Conditions, flow: &Flow, link: &str) -> FlowRes
 fn flood_mbps(network: &Conditions, link: &str) -> f64 {
     let on_loopback = if link == ARQ {
         10_000.0
+    } else if SEALED.contains(&link) {
+        8_000.0
     } else if link.starts_with("tcp") {
         9_000.0
     } else {
@@ -148,7 +156,7 @@ fn percentiles(network: &Conditions, flow: &Flow, link: &str) -> Percentiles {
         Percentiles { mean_of_delivered: it, p50: it, p90: it, p99: it, p99_9: it, max: it }
     };
     match link {
-        ARQ => all(at_once),
+        ARQ | ARQ_PATHS | ARQ_A | ARQ_B | "arq-tls" | "arq-psk" => all(at_once),
         ARQ_NO_FEC => oracle::closed_form(flow, network).unwrap(),
         _ => all(20.0 * at_once),
     }
@@ -452,4 +460,38 @@ fn too_few_repeats_and_void_runs_are_not_measured_and_failures_are_missed() {
         shown.contains("T4 not measured: goodput, arq") && shown.contains("failed: died"),
         "{shown}"
     );
+}
+
+#[test]
+fn e1_turns_on_opening_latency_speed_and_cost() {
+    for link in SEALED {
+        turns("E1", "opening", link, &[("drop_percent", "25")], |run| {
+            run.flows[0].messages[0].1 = Some(1_001.0);
+        });
+        turns("E1", "drop-rate", link, &[("drop_percent", "5")], |run| {
+            run.flows[0].percentiles.p99 = Some(99.0);
+        });
+        turns("E1", "loopback", link, &[], |run| run.flows[0].delivered /= 2);
+        turns("E1", "loopback", link, &[], |run| run.publisher.cpu_s *= 4.0);
+    }
+    let mut results = ideal_world();
+    change(&mut results, "opening", "arq-tls", &[("drop_percent", "10")], |run| {
+        run.flows[0].messages.iter_mut().for_each(|(_, latency)| *latency = None);
+    });
+    assert_eq!(outcome_of(&results, "E1").outcome, Outcome::Met, "nobody asks for 10 %");
+}
+
+#[test]
+fn m1_turns_on_the_tail_the_packets_and_the_fail_over() {
+    let taxis = [("case", "LTE taxi + Starlink")];
+    turns("M1", "two-radios", ARQ_PATHS, &taxis, |run| run.flows[0].percentiles.p99 = Some(50.0));
+    turns("M1", "two-radios", ARQ_PATHS, &taxis, |run| run.forward.entered_packets *= 2);
+    let dead = [("case", "dead")];
+    turns("M1", "two-radios", ARQ_PATHS, &dead, |run| run.flows[0].messages[9].1 = Some(121.0));
+    turns("M1", "two-radios", ARQ_PATHS, &dead, |run| run.flows[0].messages[9].1 = None);
+    let mut results = ideal_world();
+    change(&mut results, "two-radios", ARQ_A, &taxis, |run| {
+        run.flows[0].messages[..50].iter_mut().for_each(|(_, latency)| *latency = Some(900.0));
+    });
+    assert_eq!(outcome_of(&results, "M1").outcome, Outcome::Met, "an outage is no part of a p99");
 }

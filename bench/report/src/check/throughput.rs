@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
-//! Is as much carried, at as little cost, as targeted (T4, T5, T6)?
+//! Is as much carried, at as little cost, as targeted (T4, T5, T6, W1, W2, E1)?
 
 use super::evidence::{delay_ms, drop_percent, of_cell, of_first_flow, Evidence};
 use super::{Tally, ARQ};
@@ -29,7 +29,7 @@ pub(super) fn near_the_capacity(evidence: &Evidence<'_>) -> Tally {
 
 /// The floods of 1 MB messages of a scenario without loss.
 const LOOPBACK: Floods =
-    Floods { scenario: "loopback", payload_bytes: 1_000_000, drop_percent: 0.0 };
+    Floods { scenario: "loopback", link: ARQ, payload_bytes: 1_000_000, drop_percent: 0.0 };
 const FAST_WIRE: Floods = Floods { scenario: "fast-wire", ..LOOPBACK };
 
 /// T5, first stage
@@ -68,11 +68,19 @@ pub(super) fn fast_on_a_wire(evidence: &Evidence<'_>) -> Tally {
 pub(super) fn thrifty_on_a_wire(evidence: &Evidence<'_>) -> Tally {
     let mut tally = Tally::default();
     for drop_percent in [0.0, 10.0] {
-        let floods = Floods { scenario: "goodput", payload_bytes: 100_000, drop_percent };
+        let floods =
+            Floods { scenario: "goodput", link: ARQ, payload_bytes: 100_000, drop_percent };
         let rivals = [("tcp-bbr", 1.2), ("quic", 0.5)];
         floods.beside(evidence, &mut tally, &rivals, cpu, Tally::at_most);
     }
     tally
+}
+
+/// Of E1
+pub(super) fn sealed_on_loopback(evidence: &Evidence<'_>, tally: &mut Tally, link: &'static str) {
+    let floods = Floods { link, ..LOOPBACK };
+    floods.beside(evidence, tally, &[(ARQ, 0.7), ("quic", 2.0)], goodput, Tally::at_least);
+    floods.beside(evidence, tally, &[(ARQ, 1.4)], cpu, Tally::at_most);
 }
 
 fn goodput(cell: &Summary) -> Option<f64> {
@@ -86,6 +94,8 @@ fn cpu(cell: &Summary) -> Option<f64> {
 /// A cell of a scenario of floods.
 struct Floods {
     scenario: &'static str,
+    /// Which of ours.
+    link: &'static str,
     payload_bytes: usize,
     drop_percent: f64,
 }
@@ -109,10 +119,11 @@ impl Floods {
         figure: impl Fn(&Summary) -> Option<f64>,
         hold: fn(&mut Tally, &str, f64, f64),
     ) {
-        let Self { scenario, payload_bytes, drop_percent } = self;
-        let what = format!("{payload_bytes} bytes, {drop_percent} %");
+        let Self { scenario, link: ours, payload_bytes, drop_percent } = self;
+        let of = if *ours == ARQ { String::new() } else { format!("{ours}, ") };
+        let what = format!("{of}{payload_bytes} bytes, {drop_percent} %");
         let is_it = |cell: &Summary| self.is_of(cell);
-        let Some(ours) = evidence.ours(tally, scenario, ARQ, &what, is_it) else { return };
+        let Some(ours) = evidence.ours(tally, scenario, ours, &what, is_it) else { return };
         for (link, factor) in rivals {
             let Some(theirs) = evidence.rival(tally, scenario, link, &what, is_it) else {
                 continue;

@@ -59,6 +59,7 @@ fn words(figure: Figure, judgement: Judgement) -> &'static str {
             | Figure::CpuPerGb
             | Figure::PeakMemory
             | Figure::Retransmissions
+            | Figure::Needless
     );
     match (judgement, is_speed) {
         (Judgement::Better, true) => "faster",

@@ -35,6 +35,9 @@ const HEADER_BYTES: f64 = 48.0;
 /// `log` holds what entered the forward direction of the run, ascending in time, with times since the network's clock
 /// began; `first_departure_ns` is when the flow's first message was meant to leave, on that clock.
 pub fn ideal(flow: &Flow, network: &Conditions, log: &[Passage], first_departure_ns: u64) -> Ideal {
+    if !is_one_plain_radio(network) {
+        return Ideal::default();
+    }
     Ideal {
         closed_form: closed_form(flow, network),
         this_run: genie(flow, network, log, first_departure_ns),
@@ -55,12 +58,19 @@ fn packet_time_ms(payload_bytes: usize, packets: usize, wire: &Wire) -> f64 {
     wire.rate_mbps.map_or(0.0, |rate| bytes * 8.0 / (rate * 1e3))
 }
 
+/// Whether a bound is known: fades hit by the clock, recordings by theirs, and who has two radios may choose.
+fn is_one_plain_radio(network: &Conditions) -> bool {
+    let is_plain = |wire: &Wire| wire.fade.is_none() && wire.recording.is_none();
+    network.second.is_none() && is_plain(&network.forward) && is_plain(&network.backward)
+}
+
 /// Whether what was set for loss, delay and rate holds throughout, blackouts apart.
 fn is_steady(network: &Conditions) -> bool {
-    network.events.iter().all(|event| match event.change {
-        Change::Blackout => true,
-        Change::LossPercent(_) | Change::DelayMs(_) | Change::RateMbps(_) => false,
-    })
+    is_one_plain_radio(network)
+        && network.events.iter().all(|event| match event.change {
+            Change::Blackout => true,
+            Change::LossPercent(_) | Change::DelayMs(_) | Change::RateMbps(_) => false,
+        })
 }
 
 /// The rate and number of a flow whose latency counts from a timetable; of the others there is none to bound.

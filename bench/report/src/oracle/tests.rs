@@ -22,7 +22,7 @@ fn periodic(payload_bytes: usize) -> Flow {
 
 fn network(delay_ms: f64, percent: f64) -> Conditions {
     let wire = Wire { delay_ms, loss: Loss::Random { percent }, ..Wire::default() };
-    Conditions { forward: wire.clone(), backward: wire, events: Vec::new() }
+    Conditions { forward: wire.clone(), backward: wire, ..Conditions::default() }
 }
 
 fn with_rate(mut network: Conditions, rate_mbps: f64) -> Conditions {

@@ -10,12 +10,13 @@ pub(crate) use crate::summary::Figure as Metric;
 pub(crate) const LATENCIES: [Metric; 5] =
     [Metric::P50, Metric::P90, Metric::P99, Metric::P99_9, Metric::Max];
 /// What a run costs as a whole, in the order of tables.
-pub(crate) const COSTS: [Metric; 5] = [
+pub(crate) const COSTS: [Metric; 6] = [
     Metric::WireBytes,
     Metric::WirePackets,
     Metric::Retransmissions,
     Metric::CpuPerGb,
     Metric::PeakMemory,
+    Metric::Needless,
 ];
 
 /// For headings and axes.
@@ -47,12 +48,13 @@ impl Told for Metric {
             Self::CpuPerGb => "CPU seconds per GB delivered",
             Self::PeakMemory => "peak memory of the larger process",
             Self::Retransmissions => "packets sent again",
+            Self::Needless => "share of bytes that were needless copies",
         }
     }
 
     fn counts(self) -> Unit {
         match self {
-            Self::Share => Unit::Percent,
+            Self::Share | Self::Needless => Unit::Percent,
             Self::Goodput => Unit::MegabitsPerSecond,
             Self::Duration => Unit::Seconds,
             Self::PeakMemory => Unit::Mebibytes,

@@ -145,7 +145,8 @@ fn network(grid: &Grid<'_>) -> String {
     if all.iter().all(|network| network.is_clean()) {
         return "There was no network between them but the loopback of one machine.".to_owned();
     }
-    let wires = || all.iter().flat_map(|network| [&network.forward, &network.backward]);
+    let radios = || all.iter().flat_map(|network| [Some(*network), network.second.as_deref()]);
+    let wires = || radios().flatten().flat_map(|radio| [&radio.forward, &radio.backward]);
     let mut words =
         vec![format!("took {} ms one way", range(wires().map(|wire| wire.delay_ms), short))];
     let lost = range(wires().map(|wire| expected_share(&wire.loss) * 100.0), short);
@@ -158,7 +159,17 @@ fn network(grid: &Grid<'_>) -> String {
     if !rates.is_empty() {
         words.push(format!("carried at most {} Mb/s", range(rates.into_iter(), short)));
     }
-    if all.iter().any(|network| !network.events.is_empty()) {
+    let mut named: Vec<_> =
+        wires().filter_map(|wire| Some(&wire.recording.as_ref()?.name)).collect();
+    named.sort();
+    named.dedup();
+    if !named.is_empty() {
+        words.push(format!("delivered as the recordings {named:?}"));
+    }
+    if wires().any(|wire| wire.fade.is_some()) {
+        words.push("faded by the clock".to_owned());
+    }
+    if radios().flatten().any(|radio| !radio.events.is_empty()) {
         words.push("changed on the way".to_owned());
     }
     format!("The emulated network between two hosts of one machine {}.", listed(&words))

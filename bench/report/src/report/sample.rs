@@ -125,6 +125,7 @@ impl Sample {
             subscriber: use_of(wire as f64 * 2.0e-9),
             tcp_retransmissions: link.0.starts_with("tcp").then_some(sent_again),
             arq_retransmissions: link.0.starts_with("arq").then_some(sent_again),
+            needless_percent: None,
             in_flight: in_flight(random, link.0),
             stolen_percent: Some(0.0),
             many_links: None,

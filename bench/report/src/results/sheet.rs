@@ -25,7 +25,7 @@ const FLOW_COLUMNS: [&str; 18] = [
     "ideal_of_this_run_p50_ms",
     "ideal_of_this_run_p99_ms",
 ];
-const CELL_COLUMNS: [&str; 15] = [
+const CELL_COLUMNS: [&str; 16] = [
     "capacity_mbps",
     "forward_wire_bytes",
     "backward_wire_bytes",
@@ -42,6 +42,7 @@ const CELL_COLUMNS: [&str; 15] = [
     "forward_wire_packets",
     "backward_wire_packets",
     "stolen_percent",
+    "needless_percent",
 ];
 
 /// The table in CSV: a row for each record and flow. A figure that is not there, because that rank was lost or nobody
@@ -129,7 +130,7 @@ fn flow_fields(result: &FlowResult) -> [String; 18] {
     ]
 }
 
-fn cell_fields(measurement: &Measurement, flow: &FlowResult) -> [String; 15] {
+fn cell_fields(measurement: &Measurement, flow: &FlowResult) -> [String; 16] {
     let (forward, backward) = (&measurement.forward, &measurement.backward);
     let [forward_packets, backward_packets] = packet_fields(measurement);
     [
@@ -148,6 +149,7 @@ fn cell_fields(measurement: &Measurement, flow: &FlowResult) -> [String; 15] {
         forward_packets,
         backward_packets,
         optional(measurement.stolen_percent),
+        optional(measurement.needless_percent),
     ]
 }
 

@@ -162,6 +162,9 @@ pub enum Problem {
         /// At how many times the messages it does.
         least: f64,
     },
+    /// A second radio with a second radio.
+    #[error("`network.second` cannot have a `second`: the publisher has two radios at most")]
+    ThirdRadio,
     /// A preset that names a preset.
     #[error("a preset's own network cannot name a preset")]
     NestedPreset,

@@ -75,9 +75,7 @@ impl Ground {
         let mut ground = self.clone();
         ground.setting.push((name.to_owned(), step.value.clone()));
         match &step.change {
-            Change::Wire(set) => {
-                network::wires_mut(&mut ground.network).into_iter().try_for_each(set)?
-            }
+            Change::Wire(set) => network::wires_mut(&mut ground.network).try_for_each(set)?,
             Change::Flow(change) => {
                 let flow = match (&sweep.flow, ground.flows.len()) {
                     (Some(flow), _) => self.flow("sweep.flow", flow)?,

@@ -28,6 +28,8 @@ pub enum Table {
     Wire,
     Loss,
     Policer,
+    Fade,
+    Recording,
     Event,
     Flow,
     Sweep,
@@ -40,12 +42,14 @@ pub enum Table {
 
 impl Table {
     /// In the order in which they are printed.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Scenario,
         Self::Network,
         Self::Wire,
         Self::Loss,
         Self::Policer,
+        Self::Fade,
+        Self::Recording,
         Self::Event,
         Self::Flow,
         Self::Sweep,
@@ -64,6 +68,8 @@ impl Table {
             Self::Wire => "[network], [network.forward], [network.backward]",
             Self::Loss => "loss = { … }",
             Self::Policer => "policer = { … }",
+            Self::Fade => "fade = { … }",
+            Self::Recording => "recording = { … }",
             Self::Event => "[[network.event]]",
             Self::Flow => "[[flow]]",
             Self::Sweep => "[sweep]",
@@ -168,8 +174,8 @@ const MESSAGES: Value = number("messages", 1.0, 10_000_000.0);
 const FIGURE_MS: Value = number("ms", 0.0, 1e9);
 
 use Table::{
-    Case, CaseFlow, Event, Flow, Goal, Link, Loss, Network, Policer, Published, Scenario, Sweep,
-    Wire,
+    Case, CaseFlow, Event, Fade, Flow, Goal, Link, Loss, Network, Policer, Published, Recording,
+    Scenario, Sweep, Wire,
 };
 
 /// All keys, table by table.
@@ -193,6 +199,7 @@ pub const KEYS: &[Key] = &[
     key(Network, "forward", Value::Nested(Wire), "both alike", "From the publisher to the subscriber: wins over what is said for both."),
     key(Network, "backward", Value::Nested(Wire), "both alike", "From the subscriber to the publisher."),
     key(Network, "event", Value::Nested(Event), "none", "What changes on the way, in both directions; replaces the preset's events."),
+    key(Network, "second", Value::Nested(Network), "none", "A second radio of the publisher's host, `eth1`: the keys of a network. A link uses it when it asks to."),
     //
     key(Wire, "delay_ms", MS, "0", "Time from one end to the other. A round trip has it twice."),
     key(Wire, "jitter_ms", MS, "0", "Standard deviation of the delay: normal, cut off at zero delay."),
@@ -206,6 +213,8 @@ pub const KEYS: &[Key] = &[
     key(Wire, "queue_bytes", QUEUE, "250000", "What waits before the bottleneck at most; what does not fit is dropped."),
     key(Wire, "policer", Value::Nested(Policer), "none", "A token bucket that drops what exceeds it and delays nothing."),
     key(Wire, "mtu_bytes", MTU, "1500", "Longer IP packets vanish."),
+    key(Wire, "fade", Value::Nested(Fade), "none", "Spells by the clock in which all is lost; both directions of a radio fade together."),
+    key(Wire, "recording", Value::Nested(Recording), "none", "A recorded radio instead of `rate_mbps`."),
     //
     key(Loss, "model", Value::Other("none, random, correlated, gilbert, state"), "", "`random`: each packet alike. `correlated`: netem's `loss p% c%`. `gilbert`: bursts by share and length. `state`: netem's `loss state p13 p31`."),
     key(Loss, "percent", PERCENT, "", "Of `random`, `correlated`, `gilbert`: the share lost."),
@@ -216,6 +225,13 @@ pub const KEYS: &[Key] = &[
     //
     key(Policer, "rate_mbps", MBPS, "", "The rate of the tokens."),
     key(Policer, "burst_bytes", QUEUE, "", "The size of the bucket."),
+    //
+    key(Fade, "share_percent", number("%", 0.0, 90.0), "", "Of the time."),
+    key(Fade, "mean_ms", number("ms", 1.0, 60_000.0), "", "The mean length of a fade: exponential, as the time between them."),
+    //
+    key(Recording, "name", TEXT, "", "A file of `bench/impairments/recordings` such as `nyc-lte/taxi.down`, or of the folder `ARQ_TRACES`."),
+    key(Recording, "delays", TEXT, "none", "A file with a delay for each 10 ms, on top of `delay_ms`."),
+    key(Recording, "start_s", SECONDS, "decided by the seed", "Where it begins."),
     //
     key(Event, "at_s", SECONDS, "", "When it begins; the clock starts 5 ms before the first message."),
     key(Event, "until_s", SECONDS, "for good", "When it is over: a ramp of the loss has arrived, anything else has ended."),
@@ -284,6 +300,7 @@ pub const KEYS: &[Key] = &[
     key(Link, "about", TEXT, "", "What it is, in a few words."),
     key(Link, "carrier", Value::Other("zenoh, kcp"), "zenoh", "Which program carries the messages."),
     key(Link, "endpoint", TEXT, "", "The locator; `{host}` and `{port}` are filled in."),
+    key(Link, "connect", TEXT, "none", "What only the side that connects adds to the locator, such as `paths=eth0,eth1`."),
     key(Link, "zenoh", Value::Other("`{ \"path/of/key\" = \"JSON5\" }`"), "none", "zenoh configuration on both sides."),
     key(Link, "tcp_congestion_control", TEXT, "the kernel's", "Of the kernel's TCP on both hosts."),
     key(Link, "sysctl", Value::Other("`{ \"net.ipv4.key\" = \"value\" }`"), "none", "Kernel parameters of both hosts while it runs."),

@@ -42,6 +42,7 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "ping-pong",
     "opening",
     "blackout",
+    "two-radios",
     "bit-errors",
     "chunk",
     "fairness",

@@ -2,7 +2,7 @@
 //! How does a `[network]` table become a network: a preset, what holds both ways, then each direction?
 
 use netlab::expected_share;
-use netlab::wire::{Change, Conditions, Event, Loss, Policer, Wire};
+use netlab::wire::{Change, Conditions, Event, Fade, Loss, Policer, Recording, Wire};
 use serde::{Deserialize, Serialize};
 
 use super::error::Problem;
@@ -29,6 +29,8 @@ macro_rules! tables_of_wires {
             mtu_bytes: Option<u16>,
             loss: Option<Loss>,
             policer: Option<Policer>,
+            fade: Option<Fade>,
+            recording: Option<Recording>,
         }
 
         impl $table {
@@ -46,6 +48,8 @@ macro_rules! tables_of_wires {
                 set(&mut wire.mtu_bytes, self.mtu_bytes.map(Some));
                 set(&mut wire.loss, self.loss);
                 set(&mut wire.policer, self.policer.map(Some));
+                set(&mut wire.fade, self.fade.map(Some));
+                set(&mut wire.recording, self.recording.clone().map(Some));
             }
         }
     )+};
@@ -61,6 +65,7 @@ tables_of_wires! {
         forward: WireTable,
         backward: WireTable,
         event: Vec<Event>,
+        second: Option<Box<NetworkTable>>,
     }
 }
 
@@ -86,6 +91,13 @@ impl NetworkTable {
         if !self.event.is_empty() {
             network.events.clone_from(&self.event);
         }
+        if let Some(second) = &self.second {
+            if second.second.is_some() {
+                return Err(Problem::ThirdRadio);
+            }
+            let base = network.second.take().unwrap_or_default();
+            network.second = Some(Box::new(second.over(&base)?));
+        }
         network.events.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         Ok(network)
     }
@@ -99,9 +111,11 @@ impl NetworkTable {
     }
 }
 
-/// Both directions.
-pub(super) fn wires_mut(network: &mut Conditions) -> [&mut Wire; 2] {
-    [&mut network.forward, &mut network.backward]
+/// Both directions, of either radio.
+pub(super) fn wires_mut(network: &mut Conditions) -> impl Iterator<Item = &mut Wire> {
+    let second = network.second.iter_mut();
+    let second = second.flat_map(|second| [&mut second.forward, &mut second.backward]);
+    [&mut network.forward, &mut network.backward].into_iter().chain(second)
 }
 
 /// What holds between its keys; each alone is within its range.
@@ -118,15 +132,22 @@ pub(super) fn check(network: &Conditions) -> Result<(), Problem> {
             return Err(Problem::Hold);
         }
     }
-    Ok(())
+    network.second.as_deref().map_or(Ok(()), check)
 }
 
 /// Whether packets can be lost, so that messages may come late or never.
 pub(super) fn loses(network: &Conditions) -> bool {
     let faults = |wire: &Wire| {
-        expected_share(&wire.loss) > 0.0 || wire.bit_error_rate > 0.0 || wire.policer.is_some()
+        expected_share(&wire.loss) > 0.0
+            || wire.bit_error_rate > 0.0
+            || wire.policer.is_some()
+            || wire.fade.is_some()
+            || wire.recording.is_some()
     };
-    faults(&network.forward) || faults(&network.backward) || !network.events.is_empty()
+    faults(&network.forward)
+        || faults(&network.backward)
+        || !network.events.is_empty()
+        || network.second.as_deref().is_some_and(loses)
 }
 
 fn check_event(event: &Event) -> Result<(), Problem> {

@@ -21,7 +21,9 @@ impl Ground {
         let is_missed =
             |at_s: f64, flows: &[&Flow]| (end_s(flows, factor)..end_s(flows, 1.0)).contains(&at_s);
         let flows: Vec<&Flow> = self.flows.iter().collect();
-        let event = self.network.events.iter().find(|event| is_missed(event.at_s, &flows));
+        let second = self.network.second.iter().flat_map(|second| &second.events);
+        let mut events = self.network.events.iter().chain(second);
+        let event = events.find(|event| is_missed(event.at_s, &flows));
         let flow = || {
             self.flows.iter().find(|flow| {
                 let others: Vec<_> =

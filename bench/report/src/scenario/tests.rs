@@ -66,9 +66,11 @@ fn quick_is_quick() {
 }
 
 #[test]
-fn all_else_is_repeated_five_times() {
+fn all_but_the_quick_ones_are_repeated_five_times() {
     let few: Vec<_> = all().into_iter().filter(|s| s.repeats < 5).map(|s| s.name).collect();
-    assert_eq!(few, ["quick"]);
+    assert_eq!(few, ["quick", "two-radios"]);
+    let seconds = find("two-radios").unwrap().estimated_duration().as_secs();
+    assert!((120..=200).contains(&seconds), "{seconds} s");
 }
 
 #[test]
@@ -198,6 +200,9 @@ fn what_makes_no_sense_is_refused() {
         ("[[network.event]]\nat_s = 5\nuntil_s = 5\ndelay_ms = 1", "ends at 5 s: not after its beginning"),
         ("[[network.event]]\nat_s = 5\nuntil_s = 9\nevery_s = 3\ndelay_ms = 1", "after it comes again"),
         ("[network]\npreset = 'wifi'", "`network.preset = wifi`: there is none, the names here are `highway-near`"),
+        ("[network.second.second]\ndelay_ms = 1", "cannot have a `second`"),
+        ("[network.second]\nreorder_percent = 1", "`reorder_percent` without"),
+        ("[network.second]\nfade = { share_percent = 91, mean_ms = 9 }", "`network.second.fade.share_percent = 91`"),
         ("[network]\nreorder_percent = 1", "`reorder_percent` without `reorder_hold_ms`"),
         ("[network]\nloss = { model = 'gilbert', percent = 60, burst_packets = 1 }", "needs bursts of at least 1.5 packets, not 1"),
         ("[network]\nloss = { model = 'state', enter_percent = 1, leave_percent = 1 }\n[sweep]\ndrop_percent = [1]", "loss model `state` has no share"),
@@ -220,6 +225,20 @@ fn what_makes_no_sense_is_refused() {
     assert!(error.contains("`links` is empty"), "{error}");
     let error = refusal(SMALL.split("[[flow]]").next().unwrap());
     assert!(error.contains("`flow` is empty"), "{error}");
+}
+
+#[test]
+fn a_case_says_what_is_different_of_the_second_radio_and_a_sweep_changes_both() {
+    let scenario = small(
+        "[network.second]\ndelay_ms = 30\nmtu_bytes = 1_200\n\
+         [[case]]\nname = 'far'\n[case.network.second]\ndelay_ms = 90\n\
+         [sweep]\ndrop_percent = [5]",
+    );
+    let network = scenario.cells()[0].network.clone();
+    let second = network.second.unwrap();
+    assert_eq!((second.forward.delay_ms, second.backward.mtu_bytes), (90.0, Some(1_200)));
+    let dropped = Loss::Random { percent: 5.0 };
+    assert_eq!((network.forward.loss, second.backward.loss), (dropped, dropped));
 }
 
 #[test]

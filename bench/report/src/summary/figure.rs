@@ -48,6 +48,8 @@ pub enum Figure {
     PeakMemory,
     /// Packets or segments that were sent again.
     Retransmissions,
+    /// Bytes sent over several paths that were copies of what arrived anyway.
+    Needless,
 }
 
 /// Of all latencies: what the emulator and the clocks of two processes add, now to one link and now to the other.
@@ -55,7 +57,7 @@ pub(crate) const LATENCY_NOISE_MS: f64 = 0.05;
 
 impl Figure {
     /// All, in the order of tables.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Share,
         Self::Mean,
         Self::Deviation,
@@ -74,6 +76,7 @@ impl Figure {
         Self::CpuPerGb,
         Self::PeakMemory,
         Self::Retransmissions,
+        Self::Needless,
     ];
 
     /// As results and the command line write it.
@@ -97,6 +100,7 @@ impl Figure {
             Self::CpuPerGb => "cpu_per_gb",
             Self::PeakMemory => "peak_memory",
             Self::Retransmissions => "retransmissions",
+            Self::Needless => "needless",
         }
     }
 
@@ -121,13 +125,14 @@ impl Figure {
             Self::CpuPerGb => "CPU per GB",
             Self::PeakMemory => "peak memory",
             Self::Retransmissions => "retransmissions",
+            Self::Needless => "needless copies",
         }
     }
 
     /// The unit; empty for counts and ratios.
     pub fn unit(self) -> &'static str {
         match self {
-            Self::Share => "%",
+            Self::Share | Self::Needless => "%",
             Self::Goodput => "Mb/s",
             Self::Duration | Self::CpuPerGb => "s",
             Self::PeakMemory => "MiB",
@@ -171,7 +176,8 @@ impl Figure {
             | Self::WireBytes
             | Self::WirePackets
             | Self::CpuPerGb
-            | Self::Retransmissions => 0.0,
+            | Self::Retransmissions
+            | Self::Needless => 0.0,
             Self::Mean
             | Self::Deviation
             | Self::Min
@@ -240,7 +246,8 @@ impl Figure {
             | Self::WirePackets
             | Self::CpuPerGb
             | Self::PeakMemory
-            | Self::Retransmissions => None,
+            | Self::Retransmissions
+            | Self::Needless => None,
         }
     }
 
@@ -275,6 +282,7 @@ impl Figure {
                 let count = measurement.tcp_retransmissions.or(measurement.arq_retransmissions)?;
                 Some(count as f64)
             }
+            Self::Needless => measurement.needless_percent,
             _ => None,
         }
     }

@@ -8,7 +8,7 @@ use super::spread::written;
 use super::{too_few_messages, Figure, FlowSummary, Summary};
 
 /// What a terminal has room for; the report has the rest.
-const SHOWN: [Figure; 10] = [
+const SHOWN: [Figure; 11] = [
     Figure::Share,
     Figure::P50,
     Figure::P99,
@@ -16,6 +16,7 @@ const SHOWN: [Figure; 10] = [
     Figure::Goodput,
     Figure::Duration,
     Figure::Retransmissions,
+    Figure::Needless,
     Figure::WireBytes,
     Figure::WirePackets,
     Figure::CpuPerGb,

@@ -41,7 +41,7 @@ pub(crate) fn run(link: &str, drop: &str, repeat: u32, percentiles: Percentiles)
         repeat,
         seed: u64::from(repeat) + 7,
         started_unix_s: 0,
-        network: Conditions { forward: wire.clone(), backward: wire, events: Vec::new() },
+        network: Conditions { forward: wire.clone(), backward: wire, ..Conditions::default() },
         outcome: Outcome::Measured(Box::new(measurement)),
     }
 }

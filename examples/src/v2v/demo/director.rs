@@ -25,7 +25,7 @@ const PRINT_EVERY: Duration = Duration::from_secs(5);
 /// A path that has changed by less keeps its emulation: per cent lost, packets, milliseconds.
 const LEAST_CHANGE: f64 = 0.1;
 
-/// What the sliders have set, and who waits for a change.
+/// What sliders and switches have set, and who waits for a change.
 #[derive(Clone, Debug)]
 pub struct Controls(Arc<(Mutex<Settings>, Condvar)>);
 
@@ -196,7 +196,8 @@ fn has_changed(set: &Path, path: &Path) -> bool {
         set.burst_packets - path.burst_packets,
         set.delay_ms - path.delay_ms,
     ];
-    changes.into_iter().any(|change| change.abs() >= LEAST_CHANGE)
+    let is_switched = (set.fades, set.second) != (path.fades, path.second);
+    is_switched || changes.into_iter().any(|change| change.abs() >= LEAST_CHANGE)
 }
 
 /// A line for each link, for those without a browser.
@@ -269,5 +270,7 @@ mod tests {
         assert!(has_changed(&near, &Path::over(450.0, &Impairment::default())));
         let delayed = Impairment { delay_ms: 20.0, ..Impairment::default() };
         assert!(has_changed(&near, &Path::over(50.0, &delayed)));
+        let fading = Impairment { fades: true, ..Impairment::default() };
+        assert!(has_changed(&near, &Path::over(50.0, &fading)));
     }
 }

@@ -30,6 +30,8 @@ pub struct Contender {
     opponent: Opponent,
     /// What only the side that connects adds.
     connect_suffix: &'static str,
+    /// Vehicles have so many radios: one or two.
+    pub(super) radios: u8,
     /// It is sealed, whether it has to be or not.
     is_secured: bool,
 }
@@ -37,8 +39,8 @@ pub struct Contender {
 /// The port of every listener; each has a network of its own.
 const PORT: u16 = 7447;
 
-/// `arq/`, sealed if `is_secured`, and the other.
-pub fn choose(against: Against, is_secured: bool) -> zenoh::Result<[Contender; 2]> {
+/// `arq/`, over so many radios and sealed if `is_secured`, and the other, which can use one radio.
+pub fn choose(against: Against, is_secured: bool, radios: u8) -> zenoh::Result<[Contender; 2]> {
     let (name, link) = match against {
         Against::Tcp => ("tcp", "tcp-cubic"),
         Against::TcpBbr => ("tcp (bbr)", "tcp-bbr"),
@@ -50,10 +52,15 @@ pub fn choose(against: Against, is_secured: bool) -> zenoh::Result<[Contender; 2
     let arq = Contender {
         name: "arq",
         opponent: find("arq-v2v")?,
-        connect_suffix: ";handshake_timeout_ms=2000",
+        connect_suffix: match radios {
+            1 => ";handshake_timeout_ms=2000",
+            _ => ";handshake_timeout_ms=2000;paths=eth0,eth1",
+        },
+        radios,
         is_secured,
     };
-    let other = Contender { name, opponent: find(link)?, connect_suffix: "", is_secured: false };
+    let opponent = find(link)?;
+    let other = Contender { name, opponent, connect_suffix: "", radios: 1, is_secured: false };
     Ok([arq, other])
 }
 
@@ -108,11 +115,13 @@ mod tests {
     fn every_choice_has_endpoints_and_settings_that_zenoh_takes() {
         let host = IpAddr::from([10, 77, 0, 1]);
         for against in Against::value_variants() {
-            let contenders = choose(*against, false).unwrap();
-            assert_eq!(contenders[0].name, "arq");
+            let contenders = choose(*against, false, 2).unwrap();
+            assert_eq!((contenders[0].name, contenders[0].radios), ("arq", 2));
+            assert!(contenders[0].connector(host).ends_with(";paths=eth0,eth1"));
+            assert_eq!(contenders[1].radios, 1);
             assert!(!contenders[0].has_certificate());
             assert_eq!(contenders[1].has_certificate(), matches!(against, Against::Quic));
-            assert!(choose(*against, true).unwrap()[0].has_certificate());
+            assert!(choose(*against, true, 1).unwrap()[0].has_certificate());
             for contender in &contenders {
                 for endpoint in [contender.listener(host), contender.connector(host)] {
                     endpoint.parse::<EndPoint>().unwrap_or_else(|e| panic!("{endpoint}: {e}"));

@@ -55,6 +55,12 @@ pub struct DemoArgs {
     /// Added to the radio's delay in each direction, milliseconds (0 to 200).
     #[arg(long, value_name = "MS", default_value_t = 0.0)]
     delay: f64,
+    /// Radios fade: all is lost for a second on the mean, a fifth of the time.
+    #[arg(long)]
+    fades: bool,
+    /// Radios of each vehicle; arq/ uses both at once (paths=eth0,eth1), the other link the first.
+    #[arg(long, value_name = "1|2", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    radios: u8,
     /// Pictures that every vehicle but the monitored one sends beside its messages, kilobits per second.
     #[arg(long, value_name = "KBPS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100_000))]
     camera: u32,
@@ -73,12 +79,16 @@ enum Role {
     Monitor(Box<MonitorArgs>),
 }
 
+/// The emulated network has 64 radios, of which the monitor's vehicle takes one.
+const MOST_WITH_TWO_RADIOS: u32 = 32;
+
 const HELP: &str = "\
 Examples:
   v2v_demo                                   arq/ beside tcp/, nine vehicles, http://127.0.0.1:8088
   v2v_demo --drop 20 --burst 4               a worse radio from the start; sliders on the page change it
   v2v_demo --against quic --vehicles 20      another opponent, more traffic
   v2v_demo --secure --against quic           both links sealed, with certificates of this run
+  v2v_demo --fades --radios 2                radios that fade: one stops the beacons, two do not; switches on the page
   v2v_demo --duration 60 --page 127.0.0.1:0  a minute, on any free port
 
 Every vehicle is a zenoh session in a network namespace of its own; packets are lost below every link alike, by
@@ -96,22 +106,30 @@ pub fn main() -> ExitCode {
 }
 
 fn demo(args: &DemoArgs) -> zenoh::Result<()> {
-    let added =
-        Impairment { drop_percent: args.drop, burst_packets: args.burst, delay_ms: args.delay };
+    let added = Impairment {
+        drop_percent: args.drop,
+        burst_packets: args.burst,
+        delay_ms: args.delay,
+        fades: args.fades,
+        second: args.radios == 2,
+    };
     let added = added.check().map_err(|error| format!("{error} (--drop, --burst, --delay)"))?;
+    if args.radios == 2 && args.world.vehicles > MOST_WITH_TWO_RADIOS {
+        return Err(format!("--radios 2 takes at most {MOST_WITH_TWO_RADIOS} --vehicles").into());
+    }
     let controls = Controls::new(added);
     // What can fail at once comes before what takes seconds.
     let listener = bind(args.page)?;
     let page = listener.local_addr()?;
     let stop = Stop::listen(&args.stop)?;
     say!("Setting up {} vehicles on two emulated radios...", args.world.vehicles);
-    let stages = choose(args.against, args.secure)?
+    let stages = choose(args.against, args.secure, args.radios)?
         .into_iter()
         .map(|contender| Stage::set(contender, args.world))
         .collect::<Result<Vec<_>, _>>()?;
     let director = Director::start(stages, args.world, &added, args.camera)?;
     let (views, shown) = view::channel();
-    let server = server::start(listener, Shared::new(controls.clone(), shown)?)?;
+    let server = server::start(listener, Shared::new(controls.clone(), shown, args.radios)?)?;
     say!("The page is at http://{page} (Ctrl-C ends the demo).");
     let directed = director.direct(&controls, &views, &stop);
     stop.now();

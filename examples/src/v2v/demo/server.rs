@@ -6,7 +6,7 @@
 //! | `GET /`, `/page.css`, `/page.js` | the page, compiled into the program |
 //! | `GET /api/town` | what does not change ([`TownMap`]) |
 //! | `GET /api/views` | a [`View`](super::View) ten times a second, as server-sent events |
-//! | `POST /api/radio` | what the sliders set ([`Impairment`]) |
+//! | `POST /api/radio` | what sliders and switches set ([`Impairment`]) |
 //!
 //! Only the page itself may ask: not a page of another site that is open in the same browser, nor one whose name was
 //! made to point here (DNS rebinding), unless the page is served to other machines anyway.
@@ -57,8 +57,12 @@ const POLICY: HeaderValue = HeaderValue::from_static("default-src 'self'; img-sr
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 impl Shared {
-    pub(super) fn new(controls: Controls, views: watch::Receiver<String>) -> io::Result<Self> {
-        let town = serde_json::to_string(&TownMap::new(OWN))?;
+    pub(super) fn new(
+        controls: Controls,
+        views: watch::Receiver<String>,
+        radios: u8,
+    ) -> io::Result<Self> {
+        let town = serde_json::to_string(&TownMap::new(OWN, radios))?;
         Ok(Self { town, views, controls, is_local: true })
     }
 }

@@ -86,8 +86,10 @@ pub enum StageError {
 impl Stage {
     /// Makes the network, with nobody in it yet.
     pub fn set(contender: Contender, world: WorldArgs) -> Result<Self, StageError> {
-        // At most 64 vehicles.
-        let mut network = Network::new(world.vehicles as u8)?;
+        // At most 64 vehicles. The monitor's has one radio: whoever connects opens the paths.
+        let vehicles = world.vehicles as u8;
+        let second = if contender.radios == 1 { 0..0 } else { 1..vehicles };
+        let mut network = Network::with_second_radios(vehicles, second)?;
         network.begin(&Conditions::default(), world.seed)?;
         for index in 0..world.vehicles as usize {
             if let Some(control) = contender.tcp_congestion_control() {
@@ -186,11 +188,15 @@ impl Stage {
         }
     }
 
-    /// Gives the radio between the monitor's vehicle and another one its shape, in both directions.
+    /// Gives the radios between the monitor's vehicle and another one their shape, in both directions.
     pub fn set_radio(&mut self, vehicle: u32, path: &Path) -> Result<(), StageError> {
-        let (wire, own, other) = (path.wire(), OWN as usize, vehicle as usize);
-        self.network.set_wire(own, other, &wire)?;
-        Ok(self.network.set_wire(other, own, &wire)?)
+        let second = self.network.second_radio(vehicle as usize);
+        let second = second.map(|radio| (radio, path.second_wire()));
+        for (radio, wire) in [(vehicle as usize, path.wire())].into_iter().chain(second) {
+            self.network.set_wire(OWN as usize, radio, &wire)?;
+            self.network.set_wire(radio, OWN as usize, &wire)?;
+        }
+        Ok(())
     }
 
     /// The monitor's newest report.
@@ -203,12 +209,10 @@ impl Stage {
         // Its memory would grow for as long as the demo runs.
         drop(self.network.packet_log()?);
         let mut all = WireCount::default();
-        for vehicle in (0..vehicles).filter(|vehicle| *vehicle != OWN) {
-            for (from, to) in [(OWN, vehicle), (vehicle, OWN)] {
-                let count = self.network.counts(from as usize, to as usize)?;
-                all.entered_packets += count.entered_packets;
-                all.entered_bytes += count.entered_bytes;
-                all.lost += count.lost;
+        let (own, vehicles) = (OWN as usize, 0..vehicles as usize);
+        for vehicle in vehicles.filter(|vehicle| *vehicle != own) {
+            for radio in [Some(vehicle), self.network.second_radio(vehicle)].into_iter().flatten() {
+                all = all + self.network.counts(own, radio)? + self.network.counts(radio, own)?;
             }
         }
         let before = std::mem::replace(&mut self.counted, all);

@@ -17,6 +17,8 @@ pub struct TownMap {
     pub range_m: f64,
     /// The vehicle that the monitors ride in.
     pub own: u32,
+    /// Radios that each vehicle has for `arq/`, one or two.
+    pub radios: u8,
 }
 
 /// One moment.
@@ -74,9 +76,9 @@ pub struct RadioUse {
 }
 
 impl TownMap {
-    /// The town, for monitors that ride in `own`.
-    pub fn new(own: u32) -> Self {
-        Self { streets: streets(), range_m: RANGE_M, own }
+    /// The town, for monitors that ride in `own`, and vehicles with so many radios.
+    pub fn new(own: u32, radios: u8) -> Self {
+        Self { streets: streets(), range_m: RANGE_M, own, radios }
     }
 }
 

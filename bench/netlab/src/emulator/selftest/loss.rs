@@ -57,8 +57,10 @@ fn both_ways(
     seed: u64,
 ) -> Result<[Vec<bool>; 2], EmulatorError> {
     let wire = Wire { loss, ..Wire::default() };
-    network
-        .begin(&Conditions { forward: wire.clone(), backward: wire, events: Vec::new() }, seed)?;
+    network.begin(
+        &Conditions { forward: wire.clone(), backward: wire, ..Conditions::default() },
+        seed,
+    )?;
     let load = Load {
         packets,
         len_bytes: LEN_BYTES,

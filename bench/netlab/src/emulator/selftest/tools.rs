@@ -22,7 +22,7 @@ pub(super) fn rows(network: &mut Network, seed: u64) -> Result<Vec<Row>, Emulato
 fn lossy(percent: f64) -> Conditions {
     let loss = Loss::Random { percent };
     let wire = Wire { delay_ms: DELAY_MS, loss, ..Wire::default() };
-    Conditions { forward: wire.clone(), backward: wire, events: Vec::new() }
+    Conditions { forward: wire.clone(), backward: wire, ..Conditions::default() }
 }
 
 fn ping(network: &mut Network, seed: u64) -> Result<Vec<Row>, EmulatorError> {

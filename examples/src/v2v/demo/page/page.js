@@ -300,6 +300,7 @@ function show(view) {
 
 const sliders = { drop: "drop_percent", burst: "burst_packets", delay: "delay_ms" };
 const units = { drop: " %", burst: "", delay: " ms" };
+const switches = ["fades", "second"];
 /** While somebody moves a slider, and until the radio follows, the page does not move it back. */
 let touched = 0;
 
@@ -309,6 +310,9 @@ function showSliders(added) {
   }
   for (const [id, key] of Object.entries(sliders)) {
     byId(id).value = added[key];
+  }
+  for (const id of switches) {
+    byId(id).checked = added[id];
   }
   showValues();
 }
@@ -335,7 +339,8 @@ async function send() {
   sending = true;
   do {
     again = false;
-    const asked = Object.fromEntries(Object.entries(sliders).map(([id, key]) => [key, Number(byId(id).value)]));
+    const figures = Object.entries(sliders).map(([id, key]) => [key, Number(byId(id).value)]);
+    const asked = Object.fromEntries([...figures, ...switches.map((id) => [id, byId(id).checked])]);
     try {
       const answer = await fetch("/api/radio", { method: "POST", body: JSON.stringify(asked) });
       const refused = answer.ok ? "" : (await answer.json()).error;
@@ -349,7 +354,7 @@ async function send() {
 }
 
 function listenToSliders() {
-  Object.keys(sliders).forEach((id) => byId(id).addEventListener("input", send));
+  [...Object.keys(sliders), ...switches].forEach((id) => byId(id).addEventListener("input", send));
   document.querySelectorAll("[data-radio]").forEach((button) => {
     button.addEventListener("click", () => {
       const values = button.dataset.radio.split(",");
@@ -365,6 +370,7 @@ async function start() {
   }
   listenToSliders();
   town = await (await fetch("/api/town")).json();
+  byId("second-label").hidden = town.radios < 2;
   drawTown();
   const views = new EventSource("/api/views");
   views.onmessage = (event) => show(JSON.parse(event.data));
