@@ -53,6 +53,13 @@ pub enum CongestionConfig {
     Bbr,
 }
 
+impl CongestionConfig {
+    /// Whether it follows the path.
+    pub(crate) fn adapts(self) -> bool {
+        !matches!(self, Self::Constant { .. })
+    }
+}
+
 /// Repair symbols sent with a message before anything is known to be lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

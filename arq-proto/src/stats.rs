@@ -53,6 +53,8 @@ pub struct Stats {
     pub packets_lost: u64,
     /// Packets declared lost that were acknowledged later.
     pub packets_spuriously_lost: u64,
+    /// Times that far more was sent than arrived, so that the rate was limited to what arrives (RFC 8083).
+    pub breaker_openings: u64,
     /// Chunks sent again.
     pub chunks_retransmitted: u64,
     /// Small messages that were sent again in a later packet, ahead of any loss (bundling).

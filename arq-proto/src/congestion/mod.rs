@@ -24,6 +24,7 @@
 
 mod aimd;
 mod bbr;
+pub(crate) mod breaker;
 mod constant;
 mod cubic;
 mod hystart;

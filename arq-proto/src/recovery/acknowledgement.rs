@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Outcome, Recovery, MAX_TOLD_ELSEWHERE};
 use crate::{
-    congestion::{AckSample, LossSample, RttSample},
+    congestion::{breaker::Arrived, AckSample, LossSample, RttSample},
     error::Violation,
     sent::Fate,
     units::PacketNumber,
@@ -73,6 +73,12 @@ impl Recovery {
                     in_flight_bytes: in_flight_before,
                     app_limited,
                 });
+                let sending = self.sending();
+                if let Some(breaker) = &mut self.breaker {
+                    let NewlyAcked { bytes, packets, longest, .. } = newly;
+                    let arrived = Arrived { bytes, packets, longest, largest: number };
+                    breaker.on_ack(now, arrived, sending);
+                }
             }
         }
         self.detect(now);
@@ -117,6 +123,7 @@ impl Recovery {
             self.on_spurious_loss(&lost);
         } else if number >= self.path_from.0 {
             newly.bytes += bytes;
+            newly.longest = newly.longest.max(bytes);
             newly.packets += 1;
         }
         if number < self.moved_below.0 {
@@ -139,6 +146,9 @@ impl Recovery {
             self.detector.on_spurious_loss(distance, late.saturating_sub(self.rtt.conservative()));
         }
         self.controller.on_spurious_loss(lost);
+        if let Some(breaker) = &mut self.breaker {
+            breaker.on_spurious_loss(lost.now, lost.bytes);
+        }
     }
 }
 
@@ -147,6 +157,7 @@ impl Recovery {
 struct NewlyAcked {
     took_this_path: bool,
     bytes: u64,
+    longest: u64,
     /// Of packets whose contents also left on another path.
     needless_bytes: u64,
     packets: u64,
