@@ -54,8 +54,8 @@ pub enum CongestionConfig {
 }
 
 impl CongestionConfig {
-    /// Whether it yields to queues that mark instead of dropping. Who does not must not ask for marks (RFC 3168 §5).
-    pub(crate) const fn heeds_marks(self) -> bool {
+    /// Whether it follows the path. Who does not must not ask for marks (RFC 3168 §5).
+    pub(crate) const fn adapts(self) -> bool {
         match self {
             Self::Constant { .. } => false,
             Self::Aimd | Self::Cubic | Self::Bbr => true,

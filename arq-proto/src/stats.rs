@@ -62,6 +62,8 @@ pub struct Stats {
     pub packets_marked: u64,
     /// Packets of the peer's that queues have marked.
     pub marks_received: u64,
+    /// Times that far more was sent than arrived, so that the rate was limited to what arrives (RFC 8083).
+    pub breaker_openings: u64,
     /// Chunks sent again.
     pub chunks_retransmitted: u64,
     /// Small messages that were sent again in a later packet, ahead of any loss (bundling).

@@ -119,6 +119,11 @@ struct Tally {
 }
 
 impl Batches {
+    /// Whether an experiment is under way.
+    pub(crate) fn are_compared(&self) -> bool {
+        matches!(self.phase, Phase::Comparing { .. })
+    }
+
     /// How the next packets leave, `most` at once. `silent`: probes are unanswered, so only single packets leave.
     pub(crate) fn plan(&mut self, most: usize, silent: bool, rng: &mut impl RngCore) -> Plan {
         if most < 2 || silent || self.are_stopped() {
@@ -126,7 +131,7 @@ impl Batches {
             return Plan { burst: Burst::Single, packets: 1, bytes: None };
         }
         let number = self.sent.wrapping_add(1);
-        let is_compared = matches!(self.phase, Phase::Comparing { .. });
+        let is_compared = self.are_compared();
         let longest = LONGEST[usize::from(self.sent) % LONGEST.len()].min(most);
         if self.run.is_none() && is_compared && rng.next_u32() & 1 == 1 {
             self.run = Some(Run { burst: Burst::Apart(number), left: longest, bytes: None });

@@ -23,9 +23,12 @@
 //! - **ARQ-CC-11** The window of `cubic` and `aimd` grows only as far as it is used (RFC 9002 §7.8).
 //! - **ARQ-CC-12** A mark (CE) is congestion: `cubic` and `aimd` reduce once in a round trip, to 0.85 and 0.8 (RFC 8511),
 //!   in slow start as after a loss. `bbr` reduces as after excessive loss, whether a queue shows or not, and ends start-up.
+//! - **ARQ-CC-13** A sender goes on to send more than 1.6 bytes for each that arrives only where a lesser rate loses as
+//!   much (RFC 8083).
 
 mod aimd;
 mod bbr;
+pub(crate) mod breaker;
 mod constant;
 mod cubic;
 mod hystart;

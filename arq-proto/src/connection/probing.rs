@@ -157,7 +157,11 @@ impl Connection {
         self.follow_path_mtu();
         // Longer than chance alone makes them.
         let burst = self.path.recovery.loss().mean_run() * (1.0 - loss.as_f64());
+        let chunks = self.path.chunk_tuner.changes();
         self.path.chunk_tuner.decide(self.largest_chunk_bytes(), burst);
+        if self.path.chunk_tuner.changes() != chunks {
+            self.path.recovery.on_shorter_chunks();
+        }
     }
 
     /// What was lost was this host's doing, and is over.

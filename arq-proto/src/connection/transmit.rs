@@ -249,6 +249,10 @@ impl Connection {
         // Where the peer no longer is they would only fill the window.
         let chunks = self.path.recovery.is_on_path();
         let silent = self.path.recovery.time_outs() > 0;
+        // Their rate alone is to tell.
+        let compares =
+            self.path.recovery.wants_single_packets() && !self.path.batches.are_compared();
+        let max_segments = if compares { 1 } else { max_segments };
         let Plan { burst, packets, bytes } =
             self.path.batches.plan(max_segments, silent, &mut self.rng);
         let (length, packets) = match (bytes, burst) {

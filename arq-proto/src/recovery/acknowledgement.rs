@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Outcome, Recovery, MAX_TOLD_ELSEWHERE};
 use crate::{
-    congestion::{AckSample, CeSample, LossSample, RttSample},
+    congestion::{breaker::Arrived, AckSample, CeSample, LossSample, RttSample},
     error::Violation,
     sent::Fate,
     units::PacketNumber,
@@ -79,6 +79,12 @@ impl Recovery {
                     in_flight_bytes: in_flight_before,
                     app_limited,
                 });
+                let sending = self.sending();
+                if let Some(breaker) = &mut self.breaker {
+                    let NewlyAcked { bytes, packets, longest, .. } = newly;
+                    let arrived = Arrived { bytes, packets, longest, largest: number };
+                    breaker.on_ack(now, arrived, sending);
+                }
             }
         }
         self.detect(now);
@@ -126,6 +132,7 @@ impl Recovery {
             self.on_spurious_loss(&lost);
         } else if number >= self.path_from.0 {
             newly.bytes += bytes;
+            newly.longest = newly.longest.max(bytes);
             newly.packets += 1;
         }
         if number < self.moved_below.0 {
@@ -148,6 +155,9 @@ impl Recovery {
             self.detector.on_spurious_loss(distance, late.saturating_sub(self.rtt.conservative()));
         }
         self.controller.on_spurious_loss(lost);
+        if let Some(breaker) = &mut self.breaker {
+            breaker.on_spurious_loss(lost.now, lost.bytes);
+        }
     }
 }
 
@@ -158,6 +168,7 @@ struct NewlyAcked {
     /// One of them left as ECT(0) since the peer moved here.
     marked_here: bool,
     bytes: u64,
+    longest: u64,
     /// Of packets whose contents also left on another path.
     needless_bytes: u64,
     packets: u64,

@@ -44,6 +44,7 @@ pub(crate) mod loss;
 mod outcome;
 mod path;
 pub(crate) mod pto;
+mod rates;
 pub(crate) mod rtt;
 pub(crate) mod sleep;
 pub(crate) mod time_out;
@@ -65,12 +66,15 @@ use sleep::Sleeps;
 use crate::{
     batches::Burst,
     config::Config,
-    congestion::{self, Controller, LossSample, RttSample, SentSample},
+    congestion::{
+        self,
+        breaker::{Breaker, Lost},
+        Controller, LossSample, RttSample, SentSample,
+    },
     observer::LostPacket,
     pacing::Pacer,
     path_loss::PathLoss,
     path_mtu::Side,
-    redundancy::Channel,
     sent::{Contents, Fate, LossCause, SentLedger, SentPacket, Stride},
     stats::Stats,
     units::{PacketNumber, Rate},
@@ -95,6 +99,8 @@ pub(crate) struct Recovery {
     loss: PathLoss,
     pub(crate) ecn: Ecn,
     controller: Box<dyn Controller>,
+    /// Limits what the controller wants, unless that is a constant.
+    breaker: Option<Breaker>,
     /// Lets out what the controller counts: what is in flight.
     pacer: Pacer,
     /// Keeps all that leaves to the largest rate, if one is set.
@@ -148,8 +154,9 @@ impl Recovery {
             sleeps: Sleeps::default(),
             detector: LossDetector::new(config.timer_granularity),
             loss: PathLoss::default(),
-            ecn: Ecn::new(config.ecn && config.congestion.heeds_marks()),
+            ecn: Ecn::new(config.ecn && config.congestion.adapts()),
             controller: congestion::build(config.congestion, mtu, max_rate),
+            breaker: config.congestion.adapts().then(|| Breaker::new(mtu, now)),
             pacer: Pacer::new(mtu, now),
             cap: max_rate.map(|_| Pacer::new(mtu, now)),
             granularity: config.timer_granularity,
@@ -273,42 +280,6 @@ impl Recovery {
         self.window_packets.is_some_and(|most| self.ledger.in_flight_packets() >= most.into())
     }
 
-    /// When the pacer lets the next packet leave; `None` is now.
-    pub(crate) fn pacing_delay(&mut self, now: Instant) -> Option<Instant> {
-        let rate = self.pacing_rate();
-        // Who sets a largest rate does not want bursts above it.
-        let burst = self.max_rate.is_none().then(|| self.controller.burst());
-        let delay = self.pacer.delay_until(now, rate, burst);
-        let capped = self.max_rate.zip(self.cap.as_mut());
-        delay.max(capped.and_then(|(most, cap)| cap.delay_until(now, most, None)))
-    }
-
-    /// Nothing waits for the pacer.
-    pub(crate) fn rest(&mut self) {
-        self.pacer.rest();
-        self.cap.iter_mut().for_each(Pacer::rest);
-    }
-
-    pub(crate) fn pacing_rate(&self) -> Rate {
-        let rate = self.controller.pacing_rate().unwrap_or_else(|| {
-            let window = self.controller.window();
-            self.each_round_trip(window + window / 4)
-        });
-        self.max_rate.map_or(rate, |most| rate.min(most))
-    }
-
-    /// What the path carries, as far as it is known.
-    pub(crate) fn carried_rate(&self) -> Rate {
-        let measured = self.controller.carried_rate();
-        let rate = measured.unwrap_or_else(|| self.each_round_trip(self.controller.window()));
-        self.max_rate.map_or(rate, |most| rate.min(most))
-    }
-
-    fn each_round_trip(&self, bytes: u64) -> Rate {
-        let round_trip = self.rtt.smoothed().max(Duration::from_micros(1));
-        Rate::over(bytes, round_trip).unwrap_or(Rate::from_bytes_per_second(u64::MAX))
-    }
-
     /// Whether the next packet leaves as ECT(0).
     pub(crate) fn marks_next(&mut self, in_flight: bool) -> bool {
         let may = in_flight && self.pto_count == 0 && self.is_on_path();
@@ -329,7 +300,7 @@ impl Recovery {
             true => cap.on_sent(bytes),
             false => cap.owe(bytes),
         });
-        packet.app_limited |= self.is_capped();
+        packet.app_limited |= self.is_capped() || self.limit().is_some();
         if packet.ect {
             self.ecn.on_sent(in_flight);
         }
@@ -426,6 +397,7 @@ impl Recovery {
     fn declare_lost(&mut self, now: Instant, numbers: &[u64], cause: LossCause) {
         self.outcome.by_time_out |= cause == LossCause::Timeout;
         let (mut bytes, mut packets, mut newest) = (0, 0, None);
+        let sending = self.sending();
         for &number in numbers {
             self.ledger.set_fate(number, Fate::Lost(now, cause));
             let Some(packet) = self.ledger.get(number) else { continue };
@@ -440,7 +412,12 @@ impl Recovery {
             if number >= self.path_from.max(self.moved_below).0 {
                 bytes += u64::from(packet.bytes);
                 packets += 1;
-                newest = newest.max(Some((PacketNumber(number), packet.sent_at)));
+                let number = PacketNumber(number);
+                newest = newest.max(Some((number, packet.sent_at)));
+                let (bytes, burst) = (packet.bytes.into(), packet.burst);
+                if let Some(breaker) = &mut self.breaker {
+                    breaker.on_lost(now, Lost { number, bytes, cause, burst }, sending);
+                }
             }
         }
         if let Some((largest, sent_at)) = newest {
@@ -503,16 +480,6 @@ impl Recovery {
         });
     }
 
-    /// What the path does to packets.
-    pub(crate) fn channel(&self) -> Channel {
-        Channel {
-            upper: self.loss.upper(),
-            calm: self.loss.calm(),
-            mean: self.loss.mean(),
-            mean_run: self.loss.mean_run(),
-        }
-    }
-
     /// What a lost message waits for.
     pub(crate) fn repair_delay(&self) -> Duration {
         self.rtt.conservative() + self.detector.reordering_window(&self.rtt)
@@ -533,6 +500,7 @@ impl Recovery {
             self.pacer.set_mtu(mtu);
             self.cap.iter_mut().for_each(|cap| cap.set_mtu(mtu));
             self.controller.on_mtu(mtu);
+            self.breaker.iter_mut().for_each(|breaker| breaker.on_mtu(mtu));
         }
     }
 
@@ -553,6 +521,7 @@ impl Recovery {
         stats.ecn = self.ecn.state();
         stats.packets_marked = self.ecn.marks();
         stats.packets_spuriously_lost = self.packets_spuriously_lost;
+        stats.breaker_openings = self.breaker.as_ref().map_or(0, Breaker::times_opened);
         stats.host_sleeps = self.sleeps.count();
         stats.loss = self.loss.upper();
         // Burst lengths are small; the clamp bounds the cast.

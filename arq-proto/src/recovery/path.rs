@@ -5,7 +5,9 @@
 use std::time::Instant;
 
 use super::{loss::LossDetector, Recovery};
-use crate::{path_loss::PathLoss, sent::Content, units::PacketNumber};
+use crate::{
+    congestion::breaker::Breaker, path_loss::PathLoss, sent::Content, units::PacketNumber,
+};
 
 /// No packet has this number.
 pub(super) const OFF_PATH: PacketNumber = PacketNumber(u64::MAX);
@@ -31,6 +33,7 @@ impl Recovery {
         self.loss = PathLoss::default();
         self.outcome.settled.clear();
         self.controller.on_path_change();
+        self.breaker.iter_mut().for_each(Breaker::forget);
         self.pto_count = 0;
         self.probe_budget = None;
     }

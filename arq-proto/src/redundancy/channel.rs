@@ -26,6 +26,11 @@ const BURSTY: f64 = 1.5;
 const LEAST_LOSS: f64 = 0.008;
 
 impl Channel {
+    /// Each packet is lost with this probability.
+    pub(crate) const fn independent(loss: Probability) -> Self {
+        Self { upper: loss, calm: loss, mean: loss, mean_run: 1.0 }
+    }
+
     /// Mean run of losses, as a multiple of that of independent losses.
     pub(super) fn burst_factor(self) -> f64 {
         (self.mean_run * (1.0 - self.calm.as_f64())).max(1.0)

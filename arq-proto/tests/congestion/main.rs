@@ -9,6 +9,7 @@
 
 mod goodput;
 mod messages;
+mod policed;
 mod sharing;
 mod traps;
 
@@ -77,7 +78,7 @@ impl Path {
 /// Median and worst of eight runs, where more is better: what one run says of a system that chance drives is luck.
 fn of_eight(run: impl Fn(u64) -> f64) -> (f64, f64) {
     let mut runs: Vec<_> = (1..=8).map(run).collect();
-    println!("seeds 1 to 8: {runs:.1?}");
+    println!("seeds 1 to 8: {runs:.2?}");
     runs.sort_by(f64::total_cmp);
     ((runs[3] + runs[4]) / 2.0, runs[0])
 }

@@ -110,10 +110,12 @@ fn a_radio_that_loses_nearly_half_is_not_given_up() {
         [(0.3, 20, 0.8), (0.4, 20, 0.75), (0.5, 2, 0.4), (0.5, 20, 0.25)]
     {
         let path = Path { mbps: 20, round_trip: round_trip * MS, loss, ..PATH };
-        let goodput = goodput_alone(&mut path.shared(), BBR, 5 * SECOND);
-        println!("{loss} lost, {round_trip} ms: {goodput:.1} Mb/s");
-        let share = goodput / path.capacity();
-        assert!(share >= least, "{loss} lost, {round_trip} ms: {share:.2} of what is possible");
+        let run = |seed| goodput_alone(&mut path.shared_by(seed), BBR, 5 * SECOND);
+        let (median, worst) = of_eight(|seed| run(seed) / path.capacity());
+        println!(
+            "{loss} lost, {round_trip} ms: {median:.2} of what is possible, {worst:.2} at least"
+        );
+        assert!(median >= least, "{loss} lost, {round_trip} ms: {median:.2} of what is possible");
     }
 }
 

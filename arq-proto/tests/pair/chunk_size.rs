@@ -85,7 +85,8 @@ fn shorter_chunks_save_bytes_where_bits_are_flipped() {
     };
     let (fixed, tuned) = (sent(Some(1_430)), sent(None));
     println!("bytes sent per byte delivered: {fixed:.2} in chunks of 1,430, {tuned:.2} by itself");
-    assert!(tuned < 0.85 * fixed && tuned < 2.7, "{tuned} against {fixed}");
+    // Where the chunk is fixed the path MTU comes down instead: two in three of the long packets are lost.
+    assert!(tuned < 0.95 * fixed && tuned < 2.6, "{tuned} against {fixed}");
 }
 
 // ARQ-CHK-1

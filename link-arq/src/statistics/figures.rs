@@ -240,6 +240,13 @@ pub const FIGURES: &[Figure<AssociationStats>] = &[
         "Times that these were found to be lost where single datagrams arrive, so that none leave any more"
     ),
     counter!(
+        "breaker_openings",
+        None,
+        breaker_openings,
+        |a| a.stats.breaker_openings,
+        "Times that far more was sent than arrived, so that the rate was limited to what arrives"
+    ),
+    counter!(
         "packets_lost",
         None,
         packets_lost,

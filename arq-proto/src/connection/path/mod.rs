@@ -203,6 +203,7 @@ impl Path {
         self.fill(&mut own);
         stats.packets_lost += own.packets_lost;
         stats.packets_spuriously_lost += own.packets_spuriously_lost;
+        stats.breaker_openings += own.breaker_openings;
         stats.packets_marked += own.packets_marked;
         stats.marks_received += own.marks_received;
         stats.window_bytes += own.window_bytes;
