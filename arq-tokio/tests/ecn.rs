@@ -120,7 +120,8 @@ fn the_emulated_network_carries_marks() {
         Err(e) => panic!("the network could not be built: {e}"),
     };
     let wire = Wire { delay_ms: 1.0, ..Wire::default() };
-    let conditions = Conditions { forward: wire.clone(), backward: wire, events: Vec::new() };
+    let conditions =
+        Conditions { forward: wire.clone(), backward: wire, events: Vec::new(), second: None };
     network.begin(&conditions, 1).unwrap();
     let open = |index: usize| {
         let host = network.host(index);

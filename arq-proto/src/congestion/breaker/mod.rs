@@ -187,7 +187,10 @@ impl Breaker {
 
     /// Whether packets leave one by one: nothing but their rate shall differ, and who loses batches need not be limited.
     pub(crate) fn wants_single_packets(&self) -> bool {
-        self.limit.map_or(self.budget < self.full_budget() / 2, |limit| limit.is_tried())
+        match self.limit {
+            None => self.budget < self.full_budget() / 2,
+            Some(limit) => limit.is_tried(),
+        }
     }
 
     /// Times that the budget was spent.
