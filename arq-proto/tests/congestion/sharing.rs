@@ -109,13 +109,13 @@ fn several_flows_do_not_drown_each_other() {
         (path(20, 70, 0.3), 8, 22, 1.4),
         (path(6, 30, 1.0), 3, 10, 1.15),
         // Four packets for each are in the pipe.
-        (path(2, 100, 1.0), 4, 10, 1.4),
+        (path(2, 100, 1.0), 4, 10, 1.5),
     ] {
         let mut all_sent: Vec<_> = (1..=7)
             .map(|seed| {
                 let (sent, goodput) = crowd(path, flows, seconds * SECOND, seed);
                 println!("{flows} flows, {path:?}, seed {seed}: {sent:.2} bytes sent for each, {goodput:.2} Mb/s");
-                assert!(goodput >= 0.9 * path.capacity(), "{path:?}, seed {seed}: {goodput:.2} Mb/s");
+                assert!(goodput >= 0.85 * path.capacity(), "{path:?}, seed {seed}: {goodput:.2} Mb/s");
                 sent
             })
             .collect();
