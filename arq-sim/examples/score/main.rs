@@ -82,7 +82,7 @@ struct Arguments {
     #[arg(long, value_name = "SUBSTRING")]
     only: Vec<String>,
     /// Runs of each cell.
-    #[arg(long, default_value_t = 4, value_name = "N")]
+    #[arg(long, default_value_t = 8, value_name = "N")]
     seeds: u64,
     /// The controller of our flows.
     #[arg(long, value_enum, default_value = "bbr")]
