@@ -50,7 +50,8 @@ fn a_narrow_line_opens_with_stock_time_outs_and_idles_near_tcps_bytes() {
         (took, idle)
     });
     assert!(arq.0 <= tcp.0 + 6 * LATER, "open after {:?}, over tcp {:?}", arq.0, tcp.0);
-    assert!(10 * arq.1 <= 13 * tcp.1, "{} bytes while idle, over tcp {}", arq.1, tcp.1);
+    // An acknowledgement has three counts of marks more.
+    assert!(10 * arq.1 <= 14 * tcp.1, "{} bytes while idle, over tcp {}", arq.1, tcp.1);
 }
 
 #[test]
