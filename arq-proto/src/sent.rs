@@ -65,15 +65,37 @@ pub(crate) enum Fate {
     Skipped,
 }
 
+/// What was true of a packet when it left: one byte, since the ledger may hold many packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Departure(u8);
+
+impl Departure {
+    const APP_LIMITED: u8 = 1;
+    const ECT: u8 = 2;
+
+    /// `app_limited`: nothing followed that could leave. `ect`: it left as ECT(0).
+    pub(crate) fn new(app_limited: bool, ect: bool) -> Self {
+        Self(u8::from(app_limited) * Self::APP_LIMITED | u8::from(ect) * Self::ECT)
+    }
+
+    /// Whether the application, or a limit of the configuration's, kept more from following.
+    pub(crate) const fn is_app_limited(self) -> bool {
+        self.0 & Self::APP_LIMITED != 0
+    }
+
+    /// Whether it left as ECT(0).
+    pub(crate) const fn is_ect(self) -> bool {
+        self.0 & Self::ECT != 0
+    }
+}
+
 /// A packet in the ledger.
 #[derive(Debug, Clone)]
 pub(crate) struct SentPacket {
     pub(crate) sent_at: Instant,
     pub(crate) bytes: u16,
     pub(crate) fate: Fate,
-    pub(crate) app_limited: bool,
-    /// It left as ECT(0).
-    pub(crate) ect: bool,
+    pub(crate) departure: Departure,
     pub(crate) burst: Burst,
     pub(crate) side: Side,
     pub(crate) contents: Contents,
@@ -352,8 +374,7 @@ mod tests {
             sent_at,
             bytes: 100,
             fate,
-            app_limited: false,
-            ect: false,
+            departure: Departure::default(),
             burst,
             side,
             contents,

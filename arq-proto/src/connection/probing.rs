@@ -160,7 +160,7 @@ impl Connection {
         let chunks = self.path.chunk_tuner.changes();
         self.path.chunk_tuner.decide(self.largest_chunk_bytes(), burst);
         if self.path.chunk_tuner.changes() != chunks {
-            self.path.recovery.on_shorter_chunks();
+            self.path.recovery.on_chunk_size_change();
         }
     }
 

@@ -19,7 +19,7 @@ use crate::{
     observer::Packet,
     path_mtu::Side,
     send::{lane::SendLane, message::Sent},
-    sent::{Content, Contents, Fate, SentPacket, Stride},
+    sent::{Content, Contents, Departure, Fate, SentPacket, Stride},
     symbol::{Symbol, SymbolRef},
     timer::TimerKind,
     units::{LaneId, LaneSet, MessageSeq, PacketNumber, SocketId},
@@ -556,8 +556,7 @@ impl Connection {
             // A datagram is at most 64 KiB.
             bytes: bytes as u16,
             fate: if in_flight { Fate::InFlight } else { Fate::NeverInFlight },
-            app_limited,
-            ect,
+            departure: Departure::new(app_limited, ect),
             burst,
             side,
             contents,

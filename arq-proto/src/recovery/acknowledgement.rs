@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Outcome, Recovery, MAX_TOLD_ELSEWHERE};
 use crate::{
-    congestion::{breaker::Arrived, AckSample, CeSample, LossSample, RttSample},
+    congestion::{breaker::Delivered, AckSample, CeSample, LossSample, RttSample},
     error::Violation,
     sent::Fate,
     units::PacketNumber,
@@ -82,8 +82,8 @@ impl Recovery {
                 let sending = self.sending();
                 if let Some(breaker) = &mut self.breaker {
                     let NewlyAcked { bytes, packets, longest, .. } = newly;
-                    let arrived = Arrived { bytes, packets, longest, largest: number };
-                    breaker.on_ack(now, arrived, sending);
+                    let delivered = Delivered { bytes, packets, longest, largest: number };
+                    breaker.on_ack(now, delivered, sending);
                 }
             }
         }
@@ -116,8 +116,8 @@ impl Recovery {
         self.outcome.acked.extend(self.ledger.take_contents(number));
         let Some(packet) = self.ledger.get(number) else { return };
         let (sent_at, bytes, app_limited) =
-            (packet.sent_at, u64::from(packet.bytes), packet.app_limited);
-        if packet.ect {
+            (packet.sent_at, u64::from(packet.bytes), packet.departure.is_app_limited());
+        if packet.departure.is_ect() {
             newly.marked_here |= self.ecn.on_acked(number);
         }
         if !newly.took_this_path {

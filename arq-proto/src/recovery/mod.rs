@@ -75,7 +75,7 @@ use crate::{
     pacing::Pacer,
     path_loss::PathLoss,
     path_mtu::Side,
-    sent::{Contents, Fate, LossCause, SentLedger, SentPacket, Stride},
+    sent::{Contents, Departure, Fate, LossCause, SentLedger, SentPacket, Stride},
     stats::Stats,
     units::{PacketNumber, Rate},
 };
@@ -249,8 +249,7 @@ impl Recovery {
             sent_at: now,
             bytes: 0,
             fate: Fate::Skipped,
-            app_limited: false,
-            ect: false,
+            departure: Departure::default(),
             burst: Burst::Single,
             side: Side::Neither,
             contents: Contents::new(),
@@ -300,8 +299,11 @@ impl Recovery {
             true => cap.on_sent(bytes),
             false => cap.owe(bytes),
         });
-        packet.app_limited |= self.is_capped() || self.limit().is_some();
-        if packet.ect {
+        let ect = packet.departure.is_ect();
+        let app_limited =
+            packet.departure.is_app_limited() || self.is_capped() || self.limit().is_some();
+        packet.departure = Departure::new(app_limited, ect);
+        if ect {
             self.ecn.on_sent(in_flight);
         }
         if in_flight {
@@ -311,7 +313,6 @@ impl Recovery {
             if self.ledger.in_flight_packets() == 0 {
                 self.listen_until = None;
             }
-            let app_limited = packet.app_limited;
             self.controller.on_sent(&SentSample { now, number, bytes, app_limited });
             self.asked_at = Some(now);
             self.probe_due = false;
@@ -402,7 +403,7 @@ impl Recovery {
             self.ledger.set_fate(number, Fate::Lost(now, cause));
             let Some(packet) = self.ledger.get(number) else { continue };
             self.outcome.lost.extend_from_slice(&packet.contents);
-            if packet.ect {
+            if packet.departure.is_ect() {
                 self.ecn.on_lost(number);
             }
             self.packets_lost += 1;

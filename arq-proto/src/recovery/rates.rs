@@ -40,8 +40,8 @@ impl Recovery {
         self.breaker.as_ref().and_then(Breaker::limit)
     }
 
-    /// What is lost may soon be less: chunks became shorter.
-    pub(crate) fn on_shorter_chunks(&mut self) {
+    /// Other lengths are lost otherwise.
+    pub(crate) fn on_chunk_size_change(&mut self) {
         self.breaker.iter_mut().for_each(Breaker::forget);
     }
 

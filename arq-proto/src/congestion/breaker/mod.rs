@@ -73,7 +73,7 @@ pub(crate) struct Sending {
 
 /// What one acknowledgement newly acknowledged.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Arrived {
+pub(crate) struct Delivered {
     pub(crate) bytes: u64,
     pub(crate) packets: u64,
     /// Bytes of the longest of them.
@@ -212,24 +212,24 @@ impl Breaker {
         }
     }
 
-    pub(crate) fn on_ack(&mut self, now: Instant, arrived: Arrived, sending: Sending) {
+    pub(crate) fn on_ack(&mut self, now: Instant, delivered: Delivered, sending: Sending) {
         self.untold = 0;
-        self.longest[0] = self.longest[0].max(arrived.longest);
-        self.count(arrived.packets);
+        self.longest[0] = self.longest[0].max(delivered.longest);
+        self.count(delivered.packets);
         let age = now.saturating_duration_since(self.recent_at);
         self.recent_bytes *= (-age.as_secs_f64() / BUDGET_TIME.as_secs_f64()).exp();
-        self.recent_bytes += arrived.bytes as f64;
+        self.recent_bytes += delivered.bytes as f64;
         self.recent_at = now;
-        self.spending.acked += arrived.packets;
-        self.fill(now, (arrived.bytes as f64 * self.tolerance) as i64);
-        if arrived.largest < self.since {
+        self.spending.acked += delivered.packets;
+        self.fill(now, (delivered.bytes as f64 * self.tolerance) as i64);
+        if delivered.largest < self.since {
             return;
         }
         let began = *self.period.began.get_or_insert(now);
         // What made it begin had left before.
         if began < now {
-            self.period.acked_bytes += arrived.bytes;
-            self.period.acked += arrived.packets;
+            self.period.acked_bytes += delivered.bytes;
+            self.period.acked += delivered.packets;
         }
         if self.period.is_over(now, sending.smoothed_rtt) {
             self.end_period(now, sending);

@@ -46,7 +46,7 @@ impl Sender {
                     let (cause, burst) = (LossCause::Gap, Burst::Single);
                     self.breaker.on_lost(at, Lost { number, bytes, cause, burst }, sending);
                 } else {
-                    let arrived = Arrived { bytes, packets: 1, longest: bytes, largest: number };
+                    let arrived = Delivered { bytes, packets: 1, longest: bytes, largest: number };
                     self.breaker.on_ack(at, arrived, sending);
                 }
             }
@@ -186,8 +186,12 @@ fn what_may_be_the_hosts_doing_or_the_lengths_spends_nothing() {
         let sending = Sending { smoothed_rtt: RTT, next: PacketNumber(0), wanted };
         for number in 0..1_000 {
             sender.now += RTT;
-            let arrived =
-                Arrived { bytes: 1_200, packets: 1, longest: 1_200, largest: PacketNumber(number) };
+            let arrived = Delivered {
+                bytes: 1_200,
+                packets: 1,
+                longest: 1_200,
+                largest: PacketNumber(number),
+            };
             if number % 20 == 0 {
                 sender.breaker.on_ack(sender.now, arrived, sending);
             }
