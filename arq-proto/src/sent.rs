@@ -75,7 +75,8 @@ impl Departure {
 
     /// `app_limited`: nothing followed that could leave. `ect`: it left as ECT(0).
     pub(crate) fn new(app_limited: bool, ect: bool) -> Self {
-        Self(u8::from(app_limited) * Self::APP_LIMITED | u8::from(ect) * Self::ECT)
+        let (limited, ect) = (u8::from(app_limited), u8::from(ect));
+        Self((limited * Self::APP_LIMITED) | (ect * Self::ECT))
     }
 
     /// Whether the application, or a limit of the configuration's, kept more from following.

@@ -115,7 +115,9 @@ fn several_flows_do_not_drown_each_other() {
             .map(|seed| {
                 let (sent, goodput) = crowd(path, flows, seconds * SECOND, seed);
                 println!("{flows} flows, {path:?}, seed {seed}: {sent:.2} bytes sent for each, {goodput:.2} Mb/s");
-                assert!(goodput >= 0.85 * path.capacity(), "{path:?}, seed {seed}: {goodput:.2} Mb/s");
+                // A round trip carries twenty packets there.
+                let least = if path.mbps == 2 { 0.85 } else { 0.9 };
+                assert!(goodput >= least * path.capacity(), "{path:?}, seed {seed}: {goodput:.2} Mb/s");
                 sent
             })
             .collect();

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! Whose doing is the loss, and what may be sent meanwhile?
+//! Does the rate make the loss, or the medium? And what may be sent meanwhile?
 //!
-//! | after a period that lost | the limit | and |
-//! |---|---|---|
-//! | little more than the medium does | grows, the faster the longer; stays once if it lost a little | closed, if it is far above what the controller wants |
-//! | more | 0.92 of the best that arrived (0.8 when the breaker opens) | a trial begins |
-//! | more, in a trial | 0.8 of what arrived | |
-//! | as much as before the trial, though less is sent than arrived then | as it is | that is what the medium loses; closed, if no lesser rate has ever lost less |
+//! A period *loses little* if it loses little more than the medium is known to lose. Otherwise a trial begins: the rate is
+//! lowered until the answer is known.
 //!
-//! A policer passes the same, however much is sent. So where two and a half times as much arrives as in a period that lost
-//! more, that loss was the medium's. Nor is it the rate's where so much less arrives, and more is lost still.
+//! | a period | then the limit |
+//! |---|---|
+//! | loses little | grows, faster after each further one; it stays once where a little was lost |
+//! | loses little, and the limit is far above what the controller wants | ends |
+//! | loses much, and no trial is under way | becomes 0.92 of the best that arrived (0.8 when the breaker opens) |
+//! | loses much in a trial | becomes 0.8 of what arrived |
+//! | loses as much as before the trial, though less is sent than arrived then | stays: the medium loses that; ends if no lesser rate has ever lost less |
+//!
+//! A policer passes the same amount however much is sent. So two periods that both lose much, of which one delivers 2.5
+//! times as much as the other, are the medium's doing.
 
 use crate::{chance::standard_error, units::Rate};
 

@@ -2,13 +2,13 @@
 
 //! Does far more leave than arrives? A circuit breaker (RFC 8083: what is sent against what arrives, over seconds).
 //!
-//! A policer drops what exceeds its rate, and no round trip grows: whoever excuses loss may feed it without end. So losses
-//! have a budget in bytes, which deliveries fill: half a byte for each. When it is spent, the breaker opens: the rate is
-//! limited to what arrives. That is no verdict on the path yet, and little harm where it is wrong: the limit follows the best
-//! of several [periods](Period), and grows with each that loses little. Whose doing the loss is, is found out meanwhile
-//! ([`limit`]).
+//! A policer drops what exceeds its rate, and no round trip grows. A controller that excuses loss may feed it without end.
+//! So losses have a budget in bytes: each byte that is delivered adds half a byte. The breaker opens when the budget is
+//! spent, and limits the rate to what arrives. The limit says nothing of the path yet. It follows the best of several
+//! [periods](Period) and grows after each that loses little, so a wrong one does little harm. Trials at lesser rates then
+//! tell whether the rate or the medium makes the loss ([`limit`]).
 //!
-//! What a radio and a host do to packets spends little of the budget:
+//! Losses that a radio or a host makes take little of the budget:
 //!
 //! | what | counts as |
 //! |---|---|
