@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
-//! Shows the `arq/` links of a running process: once as a table, or live in the terminal.
+//! Shows the `arq/` links of a running process: once as a table, live in the terminal, or in zenoh's admin space.
 
 mod app;
 mod figures;
 mod history;
 mod once;
+mod publish;
 mod scrape;
 mod view;
 
@@ -25,6 +26,7 @@ or by the environment; a port alone is one of 127.0.0.1:
 Then:
   arq-top 9464                     live: q quits, s sorts by the next column, up and down choose a link
   arq-top --once 9464              a table of plain numbers, for scripts
+  arq-top --publish 9464           the links of a router on this host in zenoh's admin space: @/ZID/arq/link/*
   ssh -L 9464:127.0.0.1:9464 robot and arq-top 9464 show a process on another host.
 
 What each figure means, and what to do when it is not as it should be: docs/statistics.md";
@@ -39,6 +41,17 @@ struct Arguments {
     /// Print a table of what stands there now, and end.
     #[arg(long)]
     once: bool,
+    /// Show the links in the admin space of the process, a zenoh node that listens at LOCATOR [default:
+    /// tcp/localhost:7447], until the program is ended.
+    #[arg(
+        long,
+        value_name = "LOCATOR",
+        conflicts_with = "once",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "tcp/localhost:7447"
+    )]
+    publish: Option<String>,
     /// Which column orders the links.
     #[arg(long, value_enum, default_value_t)]
     sort: Order,
@@ -68,6 +81,10 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
             _ => Ok(()),
         };
+    }
+    if let Some(locator) = &arguments.publish {
+        return publish::run(&arguments.endpoint, locator, arguments.interval)
+            .map_err(|error| format!("{locator}: {error}").into());
     }
     if !std::io::stdout().is_terminal() {
         return Err("the live view needs a terminal: --once prints a table".into());

@@ -65,7 +65,11 @@ impl Endpoint {
         })
     }
 
-    fn fetch(&self) -> Result<String, String> {
+    /// The text that the process serves.
+    ///
+    /// # Errors
+    /// As [`Self::scrape`].
+    pub(crate) fn fetch(&self) -> Result<String, String> {
         let agent: ureq::Agent = ureq::Agent::config_builder()
             .timeout_global(Some(PATIENCE))
             // The process is here or at the end of a tunnel, never behind a proxy.
