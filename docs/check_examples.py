@@ -268,11 +268,11 @@ def example_blocks(kind="arq-packet"):
     return re.findall(rf"^```{kind}( [^\n]*)?\n(.*?)^```$", TEXT, re.M | re.S)
 
 
-def expand_label(secret, label, length):
-    """RFC 8446 section 7.1."""
+def expand_label(secret, label, length, digest=None):
+    """RFC 8446 section 7.1; with SHA-256 if no other is given."""
     label = b"tls13 " + label
     info = length.to_bytes(2, "big") + bytes([len(label)]) + label + b"\0"
-    return HKDFExpand(hashes.SHA256(), length, info).derive(secret)
+    return HKDFExpand(digest or hashes.SHA256(), length, info).derive(secret)
 
 
 def nonce(iv, path, number):

@@ -4,7 +4,8 @@
 
 Writes captures, has tshark read them with arq.lua, and compares: the packets of docs/protocol-examples.txt, datagrams that
 only look like ours, and runs of arq-tokio's `echo` example (`--echo PATH`): over a relay that drops some datagrams, and
-captured from the loopback interface, where batches are, if dumpcap may. What cannot run is skipped, unless
+captured from the loopback interface, where batches are, if dumpcap may. Sealed packets are opened by unseal.py: of every
+suite, and of a run of the examples z_sub and z_pub (`--programs FOLDER`). What cannot run is skipped, unless
 ARQ_REQUIRE_LAB is 1.
 """
 
@@ -25,6 +26,11 @@ import time
 import zlib
 from pathlib import Path
 from xml.etree import ElementTree
+
+try:
+    import unseal
+except ImportError:
+    unseal = None
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "docs"))
@@ -307,6 +313,85 @@ def check_encrypted(folder):
     return "of encrypted packets the clear part is shown"
 
 
+# Sealed packets -----------------------------------------------------------------------------------------------------
+
+
+def seal(direction, update, number, plain):
+    """ARQ-SEC-2 and ARQ-SEC-5, the other way round."""
+    aead, iv = direction.keys(update)
+    header = bytearray(bytes([0xB0 | update & 1]) + SERVER_ID + struct.pack("!I", number & 0xFFFF_FFFF))
+    body = aead.encrypt(unseal.nonce(iv, direction.path, number), plain, bytes(header))
+    mask = direction.mask(direction.mask_key, body[:16])
+    header[0] ^= mask[0] & 1
+    header[9:] = bytes(a ^ b for a, b in zip(header[9:], mask[1:5]))
+    return bytes(header) + body
+
+
+def check_suites(folder):
+    """Packets of every suite are opened, over key updates, on other paths and in batches."""
+    # ACK_NOW, span 0, PING, and enough padding for a mask.
+    ping = b"\x01\x01" + bytes(20)
+    for path, suite in enumerate(unseal.SUITES):
+        secrets = [bytes([side]) * suite[0] for side in (1, 2)]
+        direction = unseal.Direction(secrets[1], suite, path)
+        packets = [seal(direction, update, number, ping) for number, update in enumerate((0, 0, 1, 2, 1))]
+        capture = Capture(folder, f"suite-{path}.pcap")
+        capture.add(CLIENT, SERVER, block_bytes(examples()[0]))
+        capture.add(SERVER, CLIENT, block_bytes(examples()[2]))
+        for packet in packets:
+            capture.add(CLIENT, SERVER, packet)
+        capture.add(CLIENT, SERVER, b"".join(seal(direction, 2, number, ping) for number in range(5, 8)))
+        capture.add(CLIENT, SERVER, packets[0][:-1] + b"?")
+        capture.file.flush()
+        out, opened, sealed = unseal.unseal(capture.path.read_bytes(), secrets)
+        expect((opened, sealed), (6, 7), f"datagrams of suite {path}")
+        capture.path.write_bytes(out)
+        infos = [info for _, info in capture.columns()][2:]
+        told = [f"DATA {number} ACK_NOW, PING, PADDING" for number in range(8)]
+        expect(infos, [*told[:5], " | ".join(told[5:]), "SEALED"], f"opened packets of suite {path}")
+    return f"sealed packets of {len(unseal.SUITES)} suites are opened"
+
+
+def check_sealed_run(folder, programs, seed):
+    """All that a pre-shared key protects is opened with the secrets that a program has logged."""
+    key, secrets, said = (Path(folder) / name for name in ("psk", "secrets", "said"))
+    key.touch(mode=0o600)
+    key.write_text("00112233445566778899aabbccddeeff\n")
+    capture, address = Capture(folder, "sealed.pcap"), free_address()
+    started = []
+
+    def start(program, locator, **options):
+        command = [Path(programs) / program, "--no-multicast-scouting", "-m", "peer" if "z_sub" in program else "client"]
+        started.append(subprocess.Popen([*command, *locator], **options))
+        return started[-1]
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client_side, said.open("w") as output:
+        client_side.bind(("127.0.0.1", 0))
+        near = f"arq/{text(client_side.getsockname())}#psk_file={key}"
+        logs = {**os.environ, "SSLKEYLOGFILE": str(secrets)}
+        try:
+            start("z_sub", ["-l", f"arq/{text(address)}#psk_file={key}"], stdout=output, env=logs)
+            start("z_pub", ["-e", near, "-p", "x" * 20_000], stdout=subprocess.DEVNULL)
+            deadline = time.monotonic() + PATIENCE
+
+            def is_over():
+                return said.read_text().count("Received") >= 2 or time.monotonic() > deadline
+
+            relay(capture, client_side, address, is_over, random.Random(seed))
+        finally:
+            for process in started:
+                process.kill()
+                process.wait()
+    capture.file.flush()
+    out, opened, sealed = unseal.unseal(capture.path.read_bytes(), unseal.traffic_secrets(secrets.read_text()))
+    if sealed < 40:
+        raise Wrong(f"only {sealed} sealed packets, seed {seed}")
+    expect(opened, sealed, f"opened packets, seed {seed}")
+    capture.path.write_bytes(out)
+    must_occur(all_named(capture.path, f"opened, seed {seed}"), ["MESSAGE", "CHUNK data", "ACK "])
+    return f"{opened} sealed packets of a run, all opened and named"
+
+
 # A run --------------------------------------------------------------------------------------------------------------
 
 
@@ -435,6 +520,14 @@ def results(folder, options):
     yield check_damaged(folder)
     yield check_batches(folder)
     yield check_encrypted(folder)
+    if unseal is None:
+        yield skip("sealed packets: no cryptography in this Python (Debian: python3-cryptography)")
+    else:
+        yield check_suites(folder)
+        if options.programs:
+            yield check_sealed_run(folder, options.programs, options.seed)
+        else:
+            yield skip("a sealed run: no --programs")
     if options.echo is None:
         yield skip("the dissector on a run: no --echo")
         return
@@ -445,6 +538,7 @@ def results(folder, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--echo", metavar="PATH", help="arq-tokio's example, built")
+    parser.add_argument("--programs", metavar="FOLDER", help="where z_sub and z_pub are, built")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     options = parser.parse_args()
     try:
