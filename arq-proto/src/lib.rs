@@ -63,6 +63,7 @@ mod fec;
 #[doc(hidden)]
 pub mod fec;
 mod flow;
+mod histogram;
 pub mod observer;
 mod pacing;
 mod path_loss;
@@ -103,6 +104,7 @@ pub use ecn::{EcnCodepoint, EcnCounts, EcnState};
 pub use endpoint::{Connect, ConnectionHandle, Endpoint, EndpointConfig, Routed};
 pub use error::{ConnectionError, RefuseReason, SendError, Unreachable, Violation};
 pub use event::Event;
+pub use histogram::Histogram;
 pub use recv::WORTH_RECYCLING_BYTES;
 pub use stats::{EndpointStats, LaneStats, Stats};
 pub use textbook::Scheme;

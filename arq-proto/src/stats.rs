@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::{
     ecn::EcnState,
+    histogram::Histogram,
     units::{LaneId, Probability},
 };
 
@@ -130,6 +131,11 @@ pub struct LaneStats {
     pub messages_sent: u64,
     /// Handed to the application.
     pub messages_delivered: u64,
+    /// How long each message sent waited until its first byte left.
+    pub queue_wait: Histogram,
+    /// How long it took, from the application's hand on, until this side knew that the peer has it and all before it in the
+    /// lane. Of messages that are repaired; those given up are not in it.
+    pub delivery: Histogram,
 }
 
 /// What an endpoint did with datagrams that belong to no connection.

@@ -104,6 +104,7 @@ async fn a_locator_switches_the_figures_of_every_link_on() {
     assert!((20_000.0..=link.stats.bytes_sent as f64).contains(&of_link("arq_sent_bytes_total")));
     assert!(of_link("arq_rtt_smoothed_seconds") > 0.0);
     assert_eq!(of_link("arq_lane_messages_sent_total"), 1.0);
+    assert_eq!(of_link("arq_lane_queue_wait_seconds_count"), 1.0);
     let links = samples.iter().find(|sample| sample.metric == "arq_links").unwrap();
     assert!(number(links) >= 2.0, "both ends are in this process");
 }

@@ -37,6 +37,7 @@ fn served() -> BTreeSet<String> {
     let name = |line: &str| match line.split_once(' ').unwrap() {
         (name, "counter") => format!("{name}_total"),
         (name, "info") => format!("{name}_info"),
+        (name, "histogram") => format!("{name}_bucket"),
         (name, _) => name.to_owned(),
     };
     types.map(name).collect()

@@ -61,7 +61,9 @@ fn every_figure_that_the_page_mentions_exists() {
     assert!(mentioned.len() > known.len());
     for name in mentioned {
         let exists = known.contains(name) || totals.iter().any(|total| total == name);
-        assert!(exists || name == "arq_process_", "`{name}` does not exist");
+        // What begins others, and the crate.
+        let is_figure = !["arq_process_", "arq_top"].contains(&name);
+        assert!(exists || !is_figure, "`{name}` does not exist");
     }
 }
 

@@ -212,6 +212,7 @@ impl Outgoing {
         let ages = self.lanes.iter().map(|lane| lane.oldest_unsent_age(now));
         stats.queue_age = ages.max().unwrap_or_default();
         stats.messages_expired = self.lanes.iter().map(SendLane::expired).sum();
+        self.lanes.iter().zip(&mut stats.lanes).for_each(|(lane, stats)| lane.fill(stats));
     }
 }
 

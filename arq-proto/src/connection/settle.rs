@@ -14,7 +14,8 @@ impl Connection {
         for content in outcome.acked.drain(..) {
             match content {
                 Content::Symbol { lane, seq, segmentation, symbol } => {
-                    let settled = self.outgoing.lanes[lane].on_acked(seq, segmentation, symbol);
+                    let lane = &mut self.outgoing.lanes[lane];
+                    let settled = lane.on_acked(now, seq, segmentation, symbol);
                     self.outgoing.credit.settle(settled);
                 }
                 Content::Close => self.drain(),

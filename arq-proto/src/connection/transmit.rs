@@ -448,7 +448,7 @@ impl Connection {
                 draft.end = draft.end.min(base_end);
             }
             let parity = self.parity(&redundancy, id, next);
-            let (sent, cost) = self.outgoing.lanes[id].on_sent(next, parity);
+            let (sent, cost) = self.outgoing.lanes[id].on_sent(now, next, parity);
             self.outgoing.credit.spend(cost);
             self.path.first_round_open |= sent.is_of_first_round();
             match sent {

@@ -13,11 +13,13 @@ use smallvec::SmallVec;
 use super::{
     message::{Message, Sent},
     queue::{Outlet, QueueLimits, Waiting},
+    times::Times,
 };
 use crate::{
     fec,
     flow::message_cost,
     redundancy::repair::{self, NoAck, Target},
+    stats::LaneStats,
     symbol::{Symbol, SymbolRef},
     textbook,
     units::{LaneId, MessageSeq, Reliability},
@@ -65,6 +67,7 @@ pub(crate) struct SendLane {
     /// Packets under way that say so.
     forgets_in_flight: u32,
     expired: u64,
+    times: Times,
 }
 
 /// What a message takes beside its bytes: many tiny ones must not fill the memory.
@@ -119,6 +122,7 @@ impl SendLane {
             forget_due: false,
             forgets_in_flight: 0,
             expired: 0,
+            times: Times::default(),
         }
     }
 
@@ -318,11 +322,13 @@ impl SendLane {
 
     /// A symbol left, and `parity` more shall follow ahead of any loss. Returns what it was, and the
     /// connection's credit that it takes.
-    pub(crate) fn on_sent(&mut self, at: SymbolRef, parity: usize) -> (Sent, u64) {
+    pub(crate) fn on_sent(&mut self, now: Instant, at: SymbolRef, parity: usize) -> (Sent, u64) {
         let offset = self.offset(at.seq);
         let mut cost = 0;
         if at.seq >= self.begin {
             self.begin = at.seq + 1;
+            let waited = now.saturating_duration_since(self.messages[offset].queued_at);
+            self.times.on_begin(waited);
             if self.is_reliable() {
                 cost = message_cost(self.messages[offset].len());
                 self.credit_used += cost;
@@ -333,15 +339,21 @@ impl SendLane {
             self.unsent_bytes -= bytes;
         }
         self.messages[offset].protect(parity);
-        self.drop_settled();
+        self.drop_settled(now);
         (sent, cost)
     }
 
     /// A symbol arrived. Returns the connection's credit that was taken for what need not be kept any more.
-    pub(crate) fn on_acked(&mut self, seq: MessageSeq, segmentation: u8, symbol: Symbol) -> u64 {
+    pub(crate) fn on_acked(
+        &mut self,
+        now: Instant,
+        seq: MessageSeq,
+        segmentation: u8,
+        symbol: Symbol,
+    ) -> u64 {
         let Some(message) = self.message_mut(seq) else { return 0 };
         message.on_acked(segmentation, symbol);
-        let cost = self.drop_settled();
+        let cost = self.drop_settled(now);
         if self.is_reliable() {
             cost
         } else {
@@ -443,7 +455,7 @@ impl SendLane {
                 self.forget_due = true;
             }
             // What the peer has already does not wait for its own time.
-            self.drop_settled();
+            self.drop_settled(now);
         }
     }
 
@@ -509,6 +521,10 @@ impl SendLane {
         self.expired
     }
 
+    pub(crate) fn fill(&self, stats: &mut LaneStats) {
+        self.times.fill(stats);
+    }
+
     /// Drops everything: the connection is over.
     pub(crate) fn clear(&mut self) {
         while self.pop_front().is_some() {}
@@ -518,16 +534,16 @@ impl SendLane {
     }
 
     /// Messages leave from the front once nothing more is to be done for them. Returns what they cost.
-    fn drop_settled(&mut self) -> u64 {
+    fn drop_settled(&mut self, now: Instant) -> u64 {
         let mut cost = 0;
+        let repairs = self.repairs();
         while let Some(front) = self.messages.front() {
-            let settled = if self.is_reliable() || self.repair_for.is_some() {
-                front.is_delivered()
-            } else {
-                front.is_sent()
-            };
+            let settled = if repairs { front.is_delivered() } else { front.is_sent() };
             if !settled {
                 break;
+            }
+            if repairs {
+                self.times.on_delivered(now.saturating_duration_since(front.queued_at));
             }
             cost += message_cost(front.len());
             self.pop_front();

@@ -2,9 +2,13 @@
 
 //! The figures of the process in the OpenMetrics text format, and in the older one of Prometheus.
 
-use std::{collections::BTreeMap, fmt, time::UNIX_EPOCH};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    time::{Duration, UNIX_EPOCH},
+};
 
-use arq_proto::{LaneId, LaneStats, Reliability, VERSION};
+use arq_proto::{Histogram, LaneId, LaneStats, Reliability, VERSION};
 use arq_tokio::PathInfo;
 use prometheus_client::{
     collector::Collector,
@@ -58,6 +62,7 @@ pub(super) fn plain(openmetrics: &str) -> String {
         let (ending, kind) = match types.get(&name).map(String::as_str) {
             Some("counter") => ("_total", "counter"),
             Some("info") => ("_info", "gauge"),
+            Some("histogram") => ("", "histogram"),
             Some(_) | None => ("", "gauge"),
         };
         match keyword.as_str() {
@@ -201,6 +206,7 @@ fn kind<S>(figure: &Figure<S>) -> MetricType {
     match figure.read {
         Read::Counter(_) | Read::By(..) => MetricType::Counter,
         Read::Gauge(_) => MetricType::Gauge,
+        Read::Times(_) => MetricType::Histogram,
     }
 }
 
@@ -208,6 +214,7 @@ fn value<S>(mut metric: MetricEncoder<'_>, read: &Read<S>, stats: &S) -> fmt::Re
     match read {
         Read::Counter(read) => counter(metric, read(stats)),
         Read::Gauge(read) => metric.encode_gauge(&read(stats)),
+        Read::Times(read) => histogram(metric, &read(stats)),
         Read::By(label, read) => read(stats)
             .into_iter()
             .try_for_each(|(name, count)| counter(metric.encode_family(&[(*label, name)])?, count)),
@@ -216,6 +223,13 @@ fn value<S>(mut metric: MetricEncoder<'_>, read: &Read<S>, stats: &S) -> fmt::Re
 
 fn counter(mut metric: MetricEncoder<'_>, value: u64) -> fmt::Result {
     metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
+}
+
+fn histogram(mut metric: MetricEncoder<'_>, times: &Histogram) -> fmt::Result {
+    let seconds =
+        |bound: Duration| if bound == Duration::MAX { f64::INFINITY } else { bound.as_secs_f64() };
+    let buckets: Vec<_> = times.buckets().map(|(bound, count)| (seconds(bound), count)).collect();
+    metric.encode_histogram::<NoLabelSet>(times.sum().as_secs_f64(), times.count(), &buckets, None)
 }
 
 /// The number tells links apart whose addresses are the same, such as that of a restarted peer and
@@ -276,8 +290,6 @@ fn path_states(
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, UNIX_EPOCH};
-
     use arq_proto::Stats;
 
     use super::*;
@@ -354,7 +366,8 @@ mod tests {
             assert!(none.contains(&format!("\n# TYPE {family} ")), "{name}\n{none}");
         }
         for name in links {
-            assert!(one.contains(&format!("\n{name}{{")), "{name}\n{one}");
+            let has = |series: String| one.contains(&format!("\n{series}{{"));
+            assert!(has(name.clone()) || has(format!("{name}_bucket")), "{name}\n{one}");
         }
         for name in process {
             let alone = none.contains(&format!("\n{name} "));
@@ -380,6 +393,7 @@ mod tests {
             "arq_links gauge",
             "arq_build_info gauge",
             "arq_handshakes_failed_total counter",
+            "arq_lane_delivery_seconds histogram",
         ] {
             assert!(families.contains(&line), "{line}\n{text}");
         }
@@ -388,8 +402,10 @@ mod tests {
             if let Some(help) = line.strip_prefix("# HELP ") {
                 help.split(' ').next().unwrap_or_default().clone_into(&mut described);
             } else if !line.starts_with("# TYPE ") {
-                let name = line.split(['{', ' ']).next();
-                assert_eq!(name, Some(described.as_str()), "{line}");
+                let name = line.split(['{', ' ']).next().unwrap_or_default();
+                let of_histogram = ["_bucket", "_count", "_sum"];
+                let family = of_histogram.iter().find_map(|part| name.strip_suffix(part));
+                assert!([name, family.unwrap_or_default()].contains(&described.as_str()), "{line}");
             }
         }
     }

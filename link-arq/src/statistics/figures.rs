@@ -5,7 +5,7 @@
 
 use std::time::UNIX_EPOCH;
 
-use arq_proto::{EcnState, LaneStats};
+use arq_proto::{EcnState, Histogram, LaneStats};
 
 use super::{AssociationStats, Counts, ProcessStats};
 
@@ -33,6 +33,8 @@ pub enum Read<S> {
     Gauge(fn(&S) -> f64),
     /// Only grows, and is counted by the label of this name.
     By(&'static str, fn(&S) -> Counts),
+    /// Times that are counted by length.
+    Times(fn(&S) -> Histogram),
 }
 
 impl<S> Figure<S> {
@@ -47,7 +49,7 @@ impl<S> Figure<S> {
     /// Whether it only grows.
     #[must_use]
     pub fn is_counter(&self) -> bool {
-        !matches!(self.read, Read::Gauge(_))
+        !matches!(self.read, Read::Gauge(_) | Read::Times(_))
     }
 }
 
@@ -89,6 +91,18 @@ macro_rules! by {
             field: stringify!($field),
             meaning: $meaning,
             read: Read::By($label, $read),
+        }
+    };
+}
+
+macro_rules! times {
+    ($name:literal, $field:ident, $read:expr, $meaning:literal) => {
+        Figure {
+            name: $name,
+            unit: SECONDS,
+            field: stringify!($field),
+            meaning: $meaning,
+            read: Read::Times($read),
         }
     };
 }
@@ -461,6 +475,18 @@ pub const LANE_FIGURES: &[Figure<LaneStats>] = &[
         messages_delivered,
         |lane| lane.messages_delivered,
         "Batches handed to zenoh"
+    ),
+    times!(
+        "lane_queue_wait",
+        queue_wait,
+        |lane| lane.queue_wait,
+        "How long a batch waited until its first byte left"
+    ),
+    times!(
+        "lane_delivery",
+        delivery,
+        |lane| lane.delivery,
+        "How long it took until the peer had acknowledged a batch that is repaired, and all before it"
     ),
 ];
 

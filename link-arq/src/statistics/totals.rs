@@ -48,13 +48,14 @@ impl Totals {
         FIGURES.iter().zip(self.links).filter(|(figure, _)| figure.is_counter())
     }
 
-    /// Each figure of [`LANE_FIGURES`], and its sums by lane.
+    /// Each figure of [`LANE_FIGURES`] that only grows, and its sums by lane.
     pub(crate) fn lanes(
         &self,
     ) -> impl Iterator<Item = (&'static Figure<LaneStats>, [u64; LaneId::COUNT])> + '_ {
         LANE_FIGURES
             .iter()
             .enumerate()
+            .filter(|(_, figure)| figure.is_counter())
             .map(|(at, figure)| (figure, self.lanes.map(|sums| sums[at])))
     }
 

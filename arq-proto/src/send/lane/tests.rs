@@ -18,10 +18,11 @@ fn only_what_has_not_arrived_expires() {
         lane.push(t0 + at * MS, vec![1; 900].into(), false);
         let chunks = ChunkLimits { new: 1_000, most: 1_000 };
         let at = lane.next_symbol(0, chunks, 0).unwrap();
-        lane.on_sent(at, 0);
+        lane.on_sent(t0 + 50 * MS, at, 0);
     }
     for seq in [1, 2] {
-        assert_eq!(lane.on_acked(seq, 0, Symbol::Source(0)), 0, "best effort takes no credit");
+        let cost = lane.on_acked(t0 + 60 * MS, seq, 0, Symbol::Source(0));
+        assert_eq!(cost, 0, "best effort takes no credit");
     }
     lane.expire(t0 + 99 * MS);
     assert_eq!((lane.expired(), lane.buffered_bytes()), (0, 2_700));
@@ -52,6 +53,30 @@ fn what_expires_is_told_at_once_but_once_in_a_round_trip() {
         lane.on_forget_settled();
         assert_eq!(lane.has_urgent_forget(), urgent);
     }
+}
+
+/// Each message counts until it leaves, and until it and all before it have arrived.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+fn the_times_of_messages_are_counted() {
+    let t0 = Instant::now();
+    let id = LaneId::new(4, Reliability::Reliable).unwrap();
+    let mut lane = SendLane::new(id, QueueLimits::new(&Config::default()), None);
+    lane.set_credit(1 << 20);
+    for _ in 0..2 {
+        lane.push(t0, vec![1; 900].into(), false);
+        let at = lane.next_symbol(0, ChunkLimits { new: 1_000, most: 1_000 }, 1 << 20).unwrap();
+        lane.on_sent(t0 + 3 * MS, at, 0);
+    }
+    let times = |lane: &SendLane| {
+        let mut stats = LaneStats::default();
+        lane.fill(&mut stats);
+        [stats.queue_wait, stats.delivery].map(|times| (times.count(), times.sum()))
+    };
+    lane.on_acked(t0 + 20 * MS, 1, 0, Symbol::Source(0));
+    assert_eq!(times(&lane), [(2, 6 * MS), (0, 0 * MS)], "the first is missing");
+    lane.on_acked(t0 + 40 * MS, 0, 0, Symbol::Source(0));
+    assert_eq!(times(&lane), [(2, 6 * MS), (2, 80 * MS)]);
 }
 
 #[test]
