@@ -8,6 +8,7 @@ mod emulator;
 mod list;
 mod many_links;
 mod progress;
+mod qlog;
 mod report;
 mod run;
 mod selftest;
@@ -56,6 +57,8 @@ enum Command {
     Check(check::CheckArgs),
     /// What do a thousand links cost one process, most of them idle?
     ManyLinks(many_links::ManyLinksArgs),
+    /// Draws what one side of a link did, from the qlog that QLOGDIR has brought.
+    Qlog(qlog::QlogArgs),
     /// How exactly does the emulated network do what it is asked?
     Selftest(selftest::SelfTestArgs),
     /// The publishing half of a measurement.
@@ -97,6 +100,8 @@ enum CliError {
     NothingMeasured,
     #[error("{0}")]
     Targets(String),
+    #[error("{0}")]
+    Qlog(String),
     #[error(transparent)]
     Link(#[from] FlawedLink),
     #[error(transparent)]
@@ -126,6 +131,7 @@ pub fn main() -> ExitCode {
             crate::many_links::serve(role);
             Ok(())
         }
+        Command::Qlog(args) => qlog::run(&args),
         Command::Selftest(args) => passed(selftest::run(&args).map_err(CliError::from)),
         Command::Publish { load } => {
             traffic::publish(&load);

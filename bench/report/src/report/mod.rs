@@ -28,6 +28,7 @@ mod opening;
 mod page;
 mod plot;
 mod published;
+pub mod qlog;
 mod raster;
 mod sharing;
 mod style;

@@ -39,10 +39,10 @@ pub(crate) const GREY: &str = "#6b6b6b";
 /// Text and axes.
 pub(crate) const INK: &str = "#1d1d1f";
 
-const BLUE: &str = "#0072B2";
-const VERMILION: &str = "#D55E00";
-const ORANGE: &str = "#E69F00";
-const GREEN: &str = "#009E73";
+pub(crate) const BLUE: &str = "#0072B2";
+pub(crate) const VERMILION: &str = "#D55E00";
+pub(crate) const ORANGE: &str = "#E69F00";
+pub(crate) const GREEN: &str = "#009E73";
 const PURPLE: &str = "#CC79A7";
 const SKY: &str = "#56B4E9";
 const BLACK: &str = "#000000";
