@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn buckets_have_bounds() {
         let mut histogram = Histogram::default();
-        [1, 3, 3, 9_000].map(|ms| histogram.add(Duration::from_millis(ms)));
+        [1, 3, 3, 9_000].into_iter().for_each(|ms| histogram.add(Duration::from_millis(ms)));
         let used: Vec<_> = histogram.buckets().filter(|(_, count)| *count > 0).collect();
         let bounds = [Duration::from_millis(1), Duration::from_millis(4), Duration::MAX];
         assert_eq!(used, bounds.into_iter().zip([1, 2, 1]).collect::<Vec<_>>());

@@ -74,7 +74,7 @@ fn the_times_of_messages_are_counted() {
         [stats.queue_wait, stats.delivery].map(|times| (times.count(), times.sum()))
     };
     lane.on_acked(t0 + 20 * MS, 1, 0, Symbol::Source(0));
-    assert_eq!(times(&lane), [(2, 6 * MS), (0, 0 * MS)], "the first is missing");
+    assert_eq!(times(&lane), [(2, 6 * MS), (0, Duration::ZERO)], "the first is missing");
     lane.on_acked(t0 + 40 * MS, 0, 0, Symbol::Source(0));
     assert_eq!(times(&lane), [(2, 6 * MS), (2, 80 * MS)]);
 }

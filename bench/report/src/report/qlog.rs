@@ -125,7 +125,7 @@ impl Trace {
             dots("declared lost", VERMILION, &self.lost),
         ];
         let lines = |name: &str, colour, line, points: &[Point]| {
-            series(name, colour, line, Marks::None, points)
+            series(name, colour, line, Marks::None, &held(points, self.until()))
         };
         let rtt = [
             lines("smoothed", BLUE, Line::Solid, &self.smoothed_rtt),
@@ -137,7 +137,7 @@ impl Trace {
         ];
         let rates = [
             lines("pacing", GREY, Line::Dashed, &self.pacing_rate),
-            lines("sent", BLUE, Line::Solid, &self.rate()),
+            series("sent", BLUE, Line::Solid, Marks::None, &self.rate()),
         ];
         Figure {
             id: "qlog".into(),
@@ -209,6 +209,13 @@ fn kind(frames: &Value, chunks: &mut HashSet<Chunk>) -> Kind {
         }
     }
     kind
+}
+
+/// Only changes are written: a value holds until the next one.
+fn held(points: &[Point], until: f64) -> Vec<Point> {
+    let ends = points.iter().skip(1).map(|point| point.x).chain([until]);
+    let both = |(point, end): (&Point, f64)| [point.clone(), Point::at(end.max(point.x), point.y)];
+    points.iter().zip(ends).flat_map(both).collect()
 }
 
 fn dots(name: &str, colour: &'static str, points: &[Point]) -> Series {
