@@ -22,16 +22,6 @@ for tool in cargo dpkg-buildpackage dh help2man; do
     }
 done
 
-# The router and its plugins from one lock file, as in docker/Dockerfile.
-build() {
-    cargo build --release --locked --manifest-path "$router" --target-dir "$target/router" \
-        -p zenohd -p zenoh-plugin-rest -p zenoh-plugin-storage-manager
-    cargo build --release --locked --target-dir "$target" -p arq-top
-    mkdir -p "$programs"
-    cp "$target"/router/release/{zenohd,libzenoh_plugin_rest.so,libzenoh_plugin_storage_manager.so} \
-        "$target/release/arq-top" "$programs"
-}
-
 # Name, licence and source of every crate that is linked in.
 dependencies() {
     {
@@ -46,7 +36,7 @@ eclipse_licence() {
     sed -n '/^Eclipse Public License - v 2.0/,$p' LICENSE | sed 's/^ *$/./; s/^/ /'
 }
 
-(($# > 0)) || build
+(($# > 0)) || packaging/programs.sh "$programs"
 for file in "${files[@]}"; do
     [[ -f $programs/$file ]] || {
         echo "$programs has no $file" >&2
