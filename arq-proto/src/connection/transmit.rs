@@ -315,6 +315,7 @@ impl Connection {
         let mut draft = Draft { burst, ..self.start_packet(now, out, length.usual)? };
         draft.longest_end = draft.start + length.longest.saturating_sub(self.tag_bytes());
         if may_send_chunks {
+            self.offer_doubles(now, out, &mut draft);
             self.offer_symbols(now, out, &mut draft);
         }
         let has_symbols = draft.in_flight;
@@ -352,7 +353,7 @@ impl Connection {
     /// Whether window and pacer let chunks leave now. Sets the pacing timer.
     fn may_send_chunks(&mut self, now: Instant) -> bool {
         self.path.timers.set(TimerKind::Pacing, None);
-        if self.waiting().is_empty() {
+        if self.waiting().is_empty() && !self.has_doubles() {
             self.path.recovery.rest();
             return false;
         }
@@ -443,6 +444,7 @@ impl Connection {
             }
             draft.put_timestamp(out, timestamp);
             draft.put(out, &lane.frame(next, &mut self.outgoing.scratch), Some(content));
+            self.double(now, id, next);
             // What shares a packet shares its fate.
             if spreads {
                 draft.end = draft.end.min(base_end);

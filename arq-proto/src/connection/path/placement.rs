@@ -33,11 +33,13 @@ pub(crate) struct Offer {
     pub(crate) lanes: LaneSet,
     /// Credit, and what else concerns the association and not the path.
     pub(crate) control: bool,
+    /// What left on another path and is to leave on two.
+    pub(crate) doubles: bool,
 }
 
 impl Offer {
-    pub(crate) const ALL: Self = Self { lanes: LaneSet::ALL, control: true };
-    pub(crate) const NOTHING: Self = Self { lanes: LaneSet::NONE, control: false };
+    pub(crate) const ALL: Self = Self { lanes: LaneSet::ALL, control: true, doubles: false };
+    pub(crate) const NOTHING: Self = Self { lanes: LaneSet::NONE, control: false, doubles: false };
 }
 
 /// What is known of a path on which messages may leave.
@@ -88,6 +90,13 @@ pub(crate) struct Primary {
 impl Primary {
     pub(crate) fn number(&self) -> PathNumber {
         self.number
+    }
+
+    /// The best path beside it, if it is to be used while that answers.
+    pub(crate) fn second(&self, candidates: &[Candidate]) -> Option<PathNumber> {
+        let others = candidates.iter().filter(|path| path.number != self.number);
+        let usable = others.filter(|path| !path.is_backup && !path.is_silent);
+        usable.min_by_key(|path| path.rank()).map(|path| path.number)
     }
 
     /// Chooses among the paths that can be used.
