@@ -307,8 +307,9 @@ impl Connection {
         burst: Burst,
     ) -> Option<usize> {
         let may_send_chunks = chunks && self.may_send_chunks(now);
-        let urgent =
-            self.path.acks.is_due() || self.path.recovery.is_probe_due() || self.has_control();
+        let urgent = self.path.acks.is_due() && !self.holds_back_ack(now)
+            || self.path.recovery.is_probe_due()
+            || self.has_control();
         if !urgent && !may_send_chunks {
             return None;
         }
@@ -346,6 +347,7 @@ impl Connection {
         }
         if acked {
             self.counters.acks_sent += 1;
+            self.path.told_at = now;
         }
         self.finish_packet(now, out, draft)
     }

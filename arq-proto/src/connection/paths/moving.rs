@@ -96,6 +96,12 @@ impl Connection {
         !self.path.is_usable() && self.has_usable_other()
     }
 
+    /// What arrives on a path that does not answer shows that its way back may be dead: acknowledgements leave there once a
+    /// round trip, and others tell of the rest.
+    pub(in crate::connection) fn holds_back_ack(&self, now: Instant) -> bool {
+        self.rests() && now < self.path.told_at + self.path.recovery.rtt().smoothed()
+    }
+
     /// The path that is served does not answer: asks it.
     pub(in crate::connection) fn ask_silent(&mut self, now: Instant) {
         self.counters.ptos += 1;
