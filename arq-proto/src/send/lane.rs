@@ -537,6 +537,8 @@ impl SendLane {
                 break;
             }
             cost += message_cost(front.len());
+            // What left of it on two paths may complete it before all of it has left on one.
+            self.unsent_bytes -= front.unsent_bytes();
             self.pop_front();
         }
         cost
