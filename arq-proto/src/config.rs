@@ -7,7 +7,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    ops::Deref,
+    ops::{Deref, RangeInclusive},
     time::Duration,
 };
 
@@ -152,6 +152,9 @@ pub struct ConfigBuilder {
     /// Share of what is sent, in percent, `0..=100`, that may be copies which turn out needless, before silence is waited
     /// for longer.
     pub copies_percent: u8,
+    /// Messages of these priorities, `0..=7`, leave on two paths at once, if there are several, as long as fewer copies than
+    /// `copies_percent` turn out needless.
+    pub duplicate: Option<RangeInclusive<u8>>,
     /// Opaque to the protocol, at most 64 bytes: each side learns the other's in the handshake.
     pub app_params: Bytes,
 }
@@ -182,6 +185,7 @@ impl Default for ConfigBuilder {
             may_change_port: false,
             paths: 1,
             copies_percent: 10,
+            duplicate: None,
             app_params: Bytes::new(),
         }
     }
@@ -229,6 +233,9 @@ impl ConfigBuilder {
         }
         in_range("paths", self.paths, 1, PathNumber::COUNT as u64)?;
         in_range("copies_percent", self.copies_percent, 0, 100)?;
+        if let Some(priorities) = &self.duplicate {
+            in_range("duplicate", *priorities.end(), (*priorities.start()).into(), 7)?;
+        }
         in_range("key_update_packets", self.key_update_packets, 16, 1 << 23)?;
         let day = Duration::from_secs(86_400);
         let ms = Duration::from_millis(1);

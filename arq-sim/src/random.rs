@@ -96,7 +96,13 @@ impl Scenario {
             }
             scenario.radios.push((up, down));
         }
-        match rng.bool() {
+        let is_sealed = rng.bool();
+        scenario.config.duplicate = match rng.u8(..4) {
+            0 => Some(0..=7),
+            1 => Some(2..=4),
+            _ => None,
+        };
+        match is_sealed {
             true => scenario.sealed(Toy::new(Flights::default()), 64),
             false => scenario,
         }

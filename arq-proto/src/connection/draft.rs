@@ -57,6 +57,13 @@ impl Draft {
         self.contents.extend(content);
     }
 
+    /// The same for the frame of a symbol that was encoded before.
+    pub(super) fn put_encoded(&mut self, out: &mut Vec<u8>, frame: &[u8], content: Content) {
+        out.extend_from_slice(frame);
+        self.in_flight = true;
+        self.contents.push(content);
+    }
+
     /// Bytes of a frame of a message, and of the timestamp that it needs before it.
     pub(super) fn len_with(&self, frame_len: usize, timestamp: Option<(LaneId, u32)>) -> usize {
         let is_new = timestamp.is_some() && timestamp != self.timestamp;

@@ -27,6 +27,7 @@ impl Connection {
         for content in outcome.lost.drain(..) {
             match content {
                 Content::Symbol { lane, seq, segmentation, symbol } => {
+                    self.forgive_double(now, lane, seq, symbol);
                     self.outgoing.lanes[lane].on_lost(seq, segmentation, symbol);
                     damaged.insert(lane);
                 }

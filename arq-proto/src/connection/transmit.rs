@@ -307,14 +307,16 @@ impl Connection {
         burst: Burst,
     ) -> Option<usize> {
         let may_send_chunks = chunks && self.may_send_chunks(now);
-        let urgent =
-            self.path.acks.is_due() || self.path.recovery.is_probe_due() || self.has_control();
+        let urgent = self.path.acks.is_due() && !self.holds_back_ack(now)
+            || self.path.recovery.is_probe_due()
+            || self.has_control();
         if !urgent && !may_send_chunks {
             return None;
         }
         let mut draft = Draft { burst, ..self.start_packet(now, out, length.usual)? };
         draft.longest_end = draft.start + length.longest.saturating_sub(self.tag_bytes());
         if may_send_chunks {
+            self.offer_doubles(now, out, &mut draft);
             self.offer_symbols(now, out, &mut draft);
         }
         let has_symbols = draft.in_flight;
@@ -345,6 +347,7 @@ impl Connection {
         }
         if acked {
             self.counters.acks_sent += 1;
+            self.path.told_at = now;
         }
         self.finish_packet(now, out, draft)
     }
@@ -352,7 +355,7 @@ impl Connection {
     /// Whether window and pacer let chunks leave now. Sets the pacing timer.
     fn may_send_chunks(&mut self, now: Instant) -> bool {
         self.path.timers.set(TimerKind::Pacing, None);
-        if self.waiting().is_empty() {
+        if self.waiting().is_empty() && !self.has_doubles() {
             self.path.recovery.rest();
             return false;
         }
@@ -443,6 +446,7 @@ impl Connection {
             }
             draft.put_timestamp(out, timestamp);
             draft.put(out, &lane.frame(next, &mut self.outgoing.scratch), Some(content));
+            self.double(now, id, next);
             // What shares a packet shares its fate.
             if spreads {
                 draft.end = draft.end.min(base_end);

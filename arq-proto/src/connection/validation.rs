@@ -319,11 +319,21 @@ impl Connection {
         }
     }
 
-    /// A path that is only for when no other answers is asked less often.
+    /// A path that is only for when no other answers is asked less often. Of several, only the side that has dialled asks as
+    /// long as it does: else both would, at the same moment, and each answer.
     fn keep_alive_of_path(&self) -> Duration {
-        match self.path.is_backup() && !self.others.is_empty() {
-            true => self.keep_alive().max(BACKUP_KEEP_ALIVE.min(self.config.idle_timeout)),
-            false => self.keep_alive(),
+        let usual = self.keep_alive();
+        if self.others.is_empty() {
+            return usual;
+        }
+        let wait = match self.path.is_backup() {
+            true => usual.max(BACKUP_KEEP_ALIVE.min(self.config.idle_timeout)),
+            false => usual,
+        };
+        if self.dialled {
+            wait
+        } else {
+            wait * 3 / 2
         }
     }
 

@@ -2,6 +2,8 @@
 
 //! The messages of one lane, in order, until the peer has them or they are given up.
 
+mod double;
+
 use std::{
     collections::VecDeque,
     time::{Duration, Instant},
@@ -405,9 +407,14 @@ impl SendLane {
         symbols
     }
 
-    /// So many symbols of a message are on a path that is silent: sends others in their place. They may still arrive.
+    /// These symbols of a message are on a path that is silent: sends others in their place. They may still arrive.
     /// `coding`: the peer takes repair symbols. Tells whether there is anything to send.
-    pub(crate) fn move_message(&mut self, seq: MessageSeq, silent: usize, coding: bool) -> bool {
+    pub(crate) fn move_message(
+        &mut self,
+        seq: MessageSeq,
+        silent: &[Symbol],
+        coding: bool,
+    ) -> bool {
         let repairs = self.repairs();
         let Some(message) = self.message_mut(seq).filter(|_| repairs) else { return false };
         message.on_silence(silent, coding);
@@ -546,6 +553,8 @@ impl SendLane {
                 self.times.on_delivered(now.saturating_duration_since(front.queued_at));
             }
             cost += message_cost(front.len());
+            // What left of it on two paths may complete it before all of it has left on one.
+            self.unsent_bytes -= front.unsent_bytes();
             self.pop_front();
         }
         cost
@@ -576,7 +585,7 @@ impl SendLane {
     }
 
     /// Whether what was lost is sent again.
-    fn repairs(&self) -> bool {
+    pub(crate) fn repairs(&self) -> bool {
         self.is_reliable() || self.repair_for.is_some()
     }
 

@@ -50,6 +50,8 @@ pub(crate) struct Message {
     repairs: Repairs,
     /// How often the only chunk of a small message was bundled into later packets.
     bundled: u8,
+    /// What was sent of it left on another path as well, at once.
+    is_doubled: bool,
 }
 
 /// Chunks to be sent again when those that are to be sent have left, and how often.
@@ -108,6 +110,7 @@ impl Message {
             sent_again: SymbolSet::EMPTY,
             repairs: Repairs::default(),
             bundled: 0,
+            is_doubled: false,
         }
     }
 
@@ -230,6 +233,45 @@ impl Message {
             *outstanding = outstanding.saturating_add(1);
             self.bundled = self.bundled.saturating_add(1);
         }
+    }
+
+    /// What leaves on another path beside `symbol`: a repair symbol of its own, since any that arrive complete the message,
+    /// or the same again. `None`: that is not needed any more.
+    pub(crate) fn next_double(&self, symbol: Symbol, coding: bool) -> Option<Symbol> {
+        let Symbol::Source(index) = symbol else { return None };
+        if self.is_delivered() || self.acked.contains(index.into()) {
+            return None;
+        }
+        let unused = usize::from(self.repairs.sent + self.repairs.due) < MAX_REPAIR_SYMBOLS;
+        let codes = coding && self.shape().is_codable() && unused;
+        Some(if codes { Symbol::Repair(self.repairs.sent) } else { symbol })
+    }
+
+    /// The [next double](Self::next_double) left.
+    pub(crate) fn on_doubled(&mut self, symbol: Symbol) {
+        self.is_doubled = true;
+        match (symbol, self.outstanding.as_mut_slice()) {
+            (Symbol::Repair(index), _) => {
+                self.repairs.sent = index + 1;
+                self.repairs.in_flight.insert(index.into());
+            }
+            (Symbol::Source(_), [_]) => self.on_bundled(),
+            (Symbol::Source(index), outstanding) => {
+                let count = &mut outstanding[usize::from(index)];
+                *count = count.saturating_add(1);
+                self.in_flight.insert(index.into());
+            }
+        }
+    }
+
+    /// Whether it left on two paths at once.
+    pub(crate) fn is_doubled(&self) -> bool {
+        self.is_doubled
+    }
+
+    /// Whether this chunk has not left yet.
+    pub(crate) fn is_new(&self, symbol: Symbol) -> bool {
+        matches!(symbol, Symbol::Source(index) if !self.sent_once.contains(index.into()))
     }
 
     /// A symbol arrived; `segmentation` is [`segmentation`](Self::segmentation) at its sending.
@@ -370,9 +412,15 @@ impl Message {
         symbols
     }
 
-    /// So many of the symbols in flight are on a path that is silent, and may still arrive: sends others in their place.
-    pub(crate) fn on_silence(&mut self, silent: usize, coding: bool) {
-        match repair::instead_of(&self.out(), silent, coding) {
+    /// These symbols in flight are on a path that is silent, and may still arrive: sends others in their place.
+    pub(crate) fn on_silence(&mut self, silent: &[Symbol], coding: bool) {
+        if self.is_doubled {
+            // The others do not wait for these: as long as they are out, they suffice.
+            let segmentation = self.segmentation();
+            silent.iter().for_each(|symbol| self.on_lost(segmentation, *symbol));
+            return self.add(repair::instead_of(&self.out(), 0, coding));
+        }
+        match repair::instead_of(&self.out(), silent.len(), coding) {
             // Which chunks are on which path is not known. These are few.
             Addition::Unacked(times) => self.copy(self.in_flight - self.acked, times),
             addition => self.add(addition),

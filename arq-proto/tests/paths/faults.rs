@@ -62,6 +62,7 @@ fn a_direction_of_a_radio_that_is_dead_makes_no_message_late() {
         let usual = [alone.client_side(), alone.server_side()]
             .map(|side| side.connection().stats().bytes_sent);
         for (sent, usual) in sent.iter().zip(usual) {
+            println!("{radio}, {forward}: {:.3} of the bytes", *sent as f64 / usual as f64);
             assert!(
                 *sent as f64 <= 1.2 * usual as f64,
                 "{radio}, {forward}: {sent} bytes, {usual} without"

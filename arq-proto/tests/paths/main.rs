@@ -8,6 +8,7 @@
 mod common;
 
 mod bulk;
+mod doubled;
 mod fades;
 mod failover;
 mod faults;

@@ -2,7 +2,7 @@
 
 //! What does each key set? Values are already within the ranges of the table.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
 
 use arq_proto::{CongestionConfig, FecConfig, PathNumber, Scheme};
 use arq_tokio::PathInterface;
@@ -57,6 +57,7 @@ impl LinkConfig {
             ("bind", Parsed::Text(address)) => self.bind = Some(address.clone()),
             ("paths", Parsed::Text(text)) => self.paths = paths(text)?,
             ("copies", Parsed::Number(Some(n))) => protocol.copies_percent = narrow(*n),
+            ("duplicate", Parsed::Text(text)) => protocol.duplicate = priorities(text)?,
             // Nothing is what datagrams have anyway, and costs no segmentation offload.
             ("dscp", Parsed::Text(text)) => {
                 self.socket.dscp = Some(dscp(text)?).filter(|tos| *tos & !ECN_BITS != 0)
@@ -205,6 +206,17 @@ fn paths(text: &str) -> Result<Paths, ConfigError> {
         return Err(key.bad(text));
     }
     Ok(Paths::Over(interfaces))
+}
+
+/// `none`, or a range as zenoh writes it.
+fn priorities(text: &str) -> Result<Option<RangeInclusive<u8>>, ConfigError> {
+    if text == "none" {
+        return Ok(None);
+    }
+    match text.parse::<zenoh_protocol::core::PriorityRange>() {
+        Ok(range) => Ok(Some(*range.start() as u8..=*range.end() as u8)),
+        Err(_) => Err(Key::find("duplicate", Section::Config)?.bad(text)),
+    }
 }
 
 /// An address, or a port of this host alone.

@@ -297,6 +297,13 @@ pub const KEYS: &[Key] = &[
          has not delivered",
     ),
     config(
+        "duplicate",
+        Value::Text("none, or a zenoh priority range such as 1-3"),
+        "none",
+        "with paths: messages of these priorities leave on two paths at once, while copies allows; for commands, not \
+         for images",
+    ),
+    config(
         "dscp",
         Value::Text("0..=255, also as 0x.. or 0b.."),
         "0",

@@ -468,3 +468,16 @@ fn a_list_of_paths_that_cannot_be_is_refused_with_what_can() {
         assert!(error.contains("`paths`") && error.contains(&other[..4]), "{error}");
     }
 }
+
+#[test]
+fn priorities_that_leave_twice_are_written_as_zenoh_writes_ranges() {
+    let of = |value: &str| parse(&format!("arq/host:7447#paths=a,b;duplicate={value}"));
+    let duplicate = |value: &str| of(value).unwrap().protocol.duplicate;
+    assert_eq!(duplicate("1-3"), Some(1..=3));
+    assert_eq!(duplicate("2"), Some(2..=2));
+    assert_eq!(duplicate("none"), None);
+    for value in ["", "8", "3-1", "1-9", "commands"] {
+        let error = of(value).unwrap_err().to_string();
+        assert!(error.contains("`duplicate"), "{error}");
+    }
+}

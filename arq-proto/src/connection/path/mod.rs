@@ -75,6 +75,8 @@ pub(super) struct Path {
     /// When the peer was last asked whether it lives, and whether it is to be asked now.
     pub(super) pinged_at: Instant,
     pub(super) ping_due: bool,
+    /// When an acknowledgement last left here.
+    pub(super) told_at: Instant,
     /// Since the last flight ended, something of a message's first round left.
     pub(super) first_round_open: bool,
     pub(super) standing: Standing,
@@ -129,6 +131,7 @@ impl Path {
             timers: Timers::default(),
             pinged_at: now,
             ping_due: false,
+            told_at: now,
             first_round_open: false,
             standing: Standing::Open,
             silence: Silence::default(),

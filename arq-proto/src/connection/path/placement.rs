@@ -3,14 +3,16 @@
 //! What leaves on which path? Pure decisions over what is known of each.
 //!
 //! Small messages begin on one path, the *primary*: the one on which a message that leaves at a random moment arrives
-//! soonest, silences included. Another path takes over when it is better by an eighth and 2 ms for a second. Bulk also
+//! soonest, silences included. Another path takes over when it is better by an eighth and 2 ms for a second, or at once until
+//! both have answered 32 packets: which path the handshake took is chance. Bulk also
 //! leaves on the others, each chunk on the path that finishes it first (earliest completion first: Lim, Nahum, Towsley,
 //! Gibbens, CoNEXT 2017). A lane's chunk leaves beside the primary only if what is queued before it would keep the primary
 //! busy for so long.
 //!
 //! Requirements, numbered as in `docs/protocol.md` §11.3:
 //!
-//! - **ARQ-MP-6** Messages begin on the primary. A path that is a backup, or fell silent three times in 10 s, is one only while
+//! - **ARQ-MP-6** Messages begin on the primary: the path that is soonest, by the first answers at once, by more of them for
+//!   a second. A path that is a backup, or fell silent three times in 10 s, is one only while
 //!   there is no other; the latter for 1 s, and twice as long each time that it goes on, up to 60 s.
 //! - **ARQ-MP-7** A chunk of a reliable lane, or of one whose messages are held, leaves beside the primary if it arrives no later
 //!   than the last byte of what is queued at its urgency and above would on the primary.
@@ -31,11 +33,13 @@ pub(crate) struct Offer {
     pub(crate) lanes: LaneSet,
     /// Credit, and what else concerns the association and not the path.
     pub(crate) control: bool,
+    /// What left on another path and is to leave on two.
+    pub(crate) doubles: bool,
 }
 
 impl Offer {
-    pub(crate) const ALL: Self = Self { lanes: LaneSet::ALL, control: true };
-    pub(crate) const NOTHING: Self = Self { lanes: LaneSet::NONE, control: false };
+    pub(crate) const ALL: Self = Self { lanes: LaneSet::ALL, control: true, doubles: false };
+    pub(crate) const NOTHING: Self = Self { lanes: LaneSet::NONE, control: false, doubles: false };
 }
 
 /// What is known of a path on which messages may leave.
@@ -48,6 +52,8 @@ pub(crate) struct Candidate {
     pub(crate) is_silent: bool,
     /// It falls silent again and again.
     pub(crate) is_restless: bool,
+    /// It has answered often enough to be judged by that.
+    pub(crate) is_known: bool,
     pub(crate) one_way: Duration,
     /// What a silence costs a message, on average.
     pub(crate) mean_wait: Duration,
@@ -86,6 +92,13 @@ impl Primary {
         self.number
     }
 
+    /// The best path beside it, if it is to be used while that answers.
+    pub(crate) fn second(&self, candidates: &[Candidate]) -> Option<PathNumber> {
+        let others = candidates.iter().filter(|path| path.number != self.number);
+        let usable = others.filter(|path| !path.is_backup && !path.is_silent);
+        usable.min_by_key(|path| path.rank()).map(|path| path.number)
+    }
+
     /// Chooses among the paths that can be used.
     pub(crate) fn choose(&mut self, now: Instant, candidates: &[Candidate]) {
         let Some(best) = candidates.iter().min_by_key(|path| path.rank()) else { return };
@@ -104,6 +117,10 @@ impl Primary {
             self.challenger = None;
         } else {
             match self.challenger {
+                // The path of the handshake is the first one by chance.
+                _ if !(current.is_known && best.is_known) => {
+                    *self = Self { number: best.number, challenger: None };
+                }
                 Some((number, since)) if number == best.number => {
                     if now.saturating_duration_since(since) >= BETTER_FOR {
                         *self = Self { number, challenger: None };
@@ -124,7 +141,7 @@ pub(crate) fn beside_primary(
 ) -> Offer {
     let mut lanes = LaneSet::default();
     if path.is_backup && !primary.is_backup {
-        return Offer { lanes, control: false };
+        return Offer::NOTHING;
     }
     let finishes = path.finishes(path.packet_bytes);
     let mut ahead = 0;
@@ -136,7 +153,7 @@ pub(crate) fn beside_primary(
             lanes.insert(lane);
         }
     }
-    Offer { lanes, control: false }
+    Offer { lanes, ..Offer::NOTHING }
 }
 
 #[cfg(test)]
@@ -151,6 +168,7 @@ mod tests {
             is_backup: false,
             is_silent: false,
             is_restless: false,
+            is_known: true,
             one_way: one_way_ms * MS,
             mean_wait: Duration::ZERO,
             rate: Rate::from_bits_per_second(mbps * 1_000_000),
@@ -183,6 +201,12 @@ mod tests {
         // Silences count: the slower path that never falls silent is the better one.
         let fades = Candidate { mean_wait: 80 * MS, ..near };
         assert_eq!([choose(9_001, &[far, fades]), choose(10_001, &[far, fades])], [1, 0]);
+        // Before there is a history a second is not waited for: one of them may be all that is sent.
+        let new = |path: Candidate| Candidate { is_known: false, ..path };
+        assert_eq!(choose(10_001, &[new(path(0, 60, 20)), near]), 1);
+        assert_eq!(choose(10_001, &[far, new(path(1, 70, 20))]), 0);
+        assert_eq!(choose(10_001, &[new(path(0, 70, 20)), path(1, 69, 20)]), 0, "no better");
+        assert_eq!(choose(10_001, &[new(path(0, 70, 20)), near]), 1);
         // A path that cannot be used is left at once, and so is a restless one, or a backup.
         assert_eq!(choose(10_002, &[near]), 1);
         assert_eq!(choose(10_003, &[far, Candidate { is_restless: true, ..near }]), 0);

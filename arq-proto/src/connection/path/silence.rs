@@ -23,6 +23,8 @@ use std::{
 /// Answers of which the median is known. It is computed anew after each [`FRESH`] of them.
 const SAMPLES: usize = 128;
 const FRESH: usize = 8;
+/// Answers after which a path is judged by them: with fewer, the median of one radio's first second passes for the radio.
+const KNOWN_AFTER: usize = 32;
 /// Median round trips without an answer: fewer send more copies, more wait for longer.
 const MEDIANS: f64 = 1.5;
 /// Where a round trip is shorter than the host is punctual, its delay is no silence.
@@ -65,6 +67,11 @@ impl Silence {
             let middle = sorted.len() / 2;
             self.median = Some(*sorted.select_nth_unstable(middle).1);
         }
+    }
+
+    /// Whether the path has answered often enough to be judged by that.
+    pub(crate) fn is_known(&self) -> bool {
+        self.delays.len() >= KNOWN_AFTER
     }
 
     /// The median of the times that answers take; `round_trip` where there are none yet.

@@ -10,6 +10,7 @@
 //!
 //! [`placement`]: super::path::placement
 
+mod doubling;
 mod ids;
 mod moving;
 mod opening;
@@ -37,6 +38,7 @@ use crate::{
     units::{ConnectionId, PathNumber, Probability, SocketId},
     wire::frame::{Frame, PathUse},
 };
+use doubling::Doubles;
 use ids::{Ids, Key};
 use moving::Copies;
 
@@ -185,6 +187,7 @@ pub(super) struct Others {
     interfaces: Vec<Interface>,
     primary: Primary,
     copies: Copies,
+    doubles: Doubles,
     /// Packets that left while no path answered.
     turns: usize,
     event: Option<EndpointEvent>,

@@ -7,6 +7,8 @@
 
 use std::time::{Duration, Instant};
 
+use smallvec::SmallVec;
+
 use super::{is_open, PathEvent, PathState};
 use crate::{
     connection::{
@@ -15,6 +17,7 @@ use crate::{
     },
     recovery::Outcome,
     sent::Content,
+    symbol::Symbol,
     timer::TimerKind,
     units::LaneSet,
 };
@@ -42,11 +45,17 @@ impl Copies {
         (-age.as_secs_f64() / COPIES_MEMORY.as_secs_f64()).exp()
     }
 
-    fn record(&mut self, now: Instant, acked: u64, needless: u64) {
+    pub(super) fn record(&mut self, now: Instant, acked: u64, needless: u64) {
         let decay = self.decay(now);
         self.needless = self.needless * decay + needless as f64;
         self.needed = self.needed * decay + acked.saturating_sub(needless) as f64;
         self.at = Some(now);
+    }
+
+    /// So many bytes that counted as needless were not.
+    pub(super) fn forgive(&mut self, now: Instant, bytes: u64) {
+        self.record(now, 0, 0);
+        self.needless = (self.needless - bytes as f64).max(0.0);
     }
 
     /// Needless bytes per byte that was needed.
@@ -85,6 +94,12 @@ impl Connection {
     /// Whether the path that is served does not answer while another one does: it is only asked, then.
     pub(in crate::connection) fn rests(&self) -> bool {
         !self.path.is_usable() && self.has_usable_other()
+    }
+
+    /// What arrives on a path that does not answer shows that its way back may be dead: acknowledgements leave there once a
+    /// round trip, and others tell of the rest.
+    pub(in crate::connection) fn holds_back_ack(&self, now: Instant) -> bool {
+        self.rests() && now < self.path.told_at + self.path.recovery.rtt().smoothed()
     }
 
     /// The path that is served does not answer: asks it.
@@ -127,6 +142,7 @@ impl Connection {
             return;
         }
         self.tell_path(PathEvent::Silent);
+        self.others.doubles.on_silence(self.path.number);
         if self.path.recovery.in_flight_bytes() > 0 {
             self.ask_silent(now);
         }
@@ -179,7 +195,9 @@ impl Connection {
         let mut moved = LaneSet::default();
         for message in symbols.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1)) {
             let [(lane, seq, _), ..] = *message else { continue };
-            if self.outgoing.lanes[lane].move_message(seq, message.len(), coding) {
+            let symbols: SmallVec<[Symbol; 8]> =
+                message.iter().map(|&(_, _, symbol)| symbol).collect();
+            if self.outgoing.lanes[lane].move_message(seq, &symbols, coding) {
                 moved.insert(lane);
             }
         }

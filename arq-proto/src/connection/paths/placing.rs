@@ -43,6 +43,7 @@ impl Path {
             is_backup: self.is_backup(),
             is_silent: self.silence.is_silent(),
             is_restless: self.silence.is_restless(now),
+            is_known: self.silence.is_known(),
             one_way: self.recovery.rtt().smoothed() / 2,
             mean_wait: self.silence.mean_wait(now),
             rate,
@@ -66,8 +67,11 @@ impl Connection {
         }
         let candidates = self.candidates(now, blocked);
         self.others.primary.choose(now, &candidates);
+        let second = self.others.primary.second(&candidates);
+        self.others.doubles.leave_on(second);
         for number in beginning_with(self.first_served(&candidates)) {
-            let offer = self.offer(number, &candidates);
+            let doubles = second.is_some() && (second == Some(number) || self.is_primary(number));
+            let offer = Offer { doubles, ..self.offer(number, &candidates) };
             let transmit = self.with_path(number, |connection| {
                 if blocked.contains(connection.path.socket) {
                     return None;
@@ -108,6 +112,10 @@ impl Connection {
         }
         self.others.turns = self.others.turns.wrapping_add(1);
         candidates[self.others.turns % candidates.len()].number
+    }
+
+    fn is_primary(&self, number: PathNumber) -> bool {
+        self.others.primary.number() == number
     }
 
     fn offer(&self, number: PathNumber, candidates: &[Candidate]) -> Offer {
