@@ -18,8 +18,12 @@ use crate::{
 /// Ranges remembered: more than any acknowledgement can name (897: the largest number, and every second bit of the
 /// longest bitmap), and a bound on memory.
 const MAX_RANGES: usize = 1_024;
-/// Packets of a round trip per acknowledgement, and its bounds.
+/// Acknowledgements of a round trip.
 const ACKS_PER_ROUND_TRIP: u64 = 16;
+/// And so few, until an acknowledgement covers so many packets: its bytes are then half a percent of theirs. A way back may
+/// carry a hundredth of the way here, and an acknowledgement that queues there looks to the sender like a slow path.
+const LEAST_ACKS: u64 = 8;
+const PACKETS_PER_SHORT_ACK: u64 = 8;
 const MAX_PACKETS_PER_ACK: u64 = 32;
 /// Numbers that are missing at once and counted as lost: a longer gap is an outage, not loss.
 const MAX_GAP_COUNTED: u64 = 64;
@@ -188,7 +192,9 @@ impl AckManager {
     fn count_round(&mut self, now: Instant, rtt: Duration) {
         self.round_packets += 1;
         if now.saturating_duration_since(self.round_start) >= rtt {
-            self.every = (self.round_packets / ACKS_PER_ROUND_TRIP).clamp(1, MAX_PACKETS_PER_ACK);
+            let usual = self.round_packets / ACKS_PER_ROUND_TRIP;
+            let few = (self.round_packets / LEAST_ACKS).min(PACKETS_PER_SHORT_ACK);
+            self.every = usual.max(few).clamp(1, MAX_PACKETS_PER_ACK);
             self.round_start = now;
             self.round_packets = 0;
         }
@@ -283,7 +289,7 @@ mod tests {
     fn gaps_and_requests_are_answered_at_once_the_rest_is_thinned() {
         let t0 = t0();
         let mut acks = AckManager::new(Duration::from_millis(5), t0);
-        // 64 packets in a round trip: from then on four to an acknowledgement.
+        // 64 packets in a round trip: from then on eight to an acknowledgement.
         for n in 0..64 {
             receive(&mut acks, t0 + Duration::from_micros(n * 253), n, AckRequest::Eventually);
             acks.write(t0, 1_000, &mut Vec::new());
@@ -304,6 +310,27 @@ mod tests {
         }
         receive(&mut acks, t0 + RTT, 69, AckRequest::No);
         assert!(!acks.has_news(), "acknowledgements are not acknowledged");
+    }
+
+    // ARQ-ACK-2
+    #[test]
+    fn a_round_trip_has_eight_acknowledgements_and_a_few_packets_have_their_own() {
+        for (packets, every) in
+            [(1, 1), (15, 1), (16, 2), (64, 8), (128, 8), (160, 10), (1_000, 32)]
+        {
+            let t0 = t0();
+            let mut acks = AckManager::new(Duration::from_millis(5), t0);
+            for n in 0..packets - 1 {
+                receive(&mut acks, t0, n, AckRequest::Eventually);
+            }
+            receive(&mut acks, t0 + RTT, packets - 1, AckRequest::Eventually);
+            acks.write(t0 + RTT, 1_000, &mut Vec::new());
+            let due_after = (1..).find(|n| {
+                receive(&mut acks, t0 + RTT, packets - 1 + n, AckRequest::Eventually);
+                acks.is_due()
+            });
+            assert_eq!(due_after, Some(every), "{packets} packets");
+        }
     }
 
     // ARQ-ECN-1

@@ -147,6 +147,8 @@ pub(crate) trait Controller: Send + fmt::Debug {
     fn on_ce(&mut self, sample: &CeSample);
     /// What was declared lost earlier was acknowledged: a reaction to that loss alone was unfounded.
     fn on_spurious_loss(&mut self, sample: &LossSample);
+    /// The fate of a packet of this path is final. Told of one after the other, in the order of sending.
+    fn on_settled(&mut self, _number: PacketNumber, _lost: bool) {}
     /// This host has slept: for a while it could neither send nor hear what was acknowledged.
     fn on_sleep(&mut self) {}
     /// More probes went unanswered than bad luck explains (RFC 9002 §7.6, persistent congestion). Called again for

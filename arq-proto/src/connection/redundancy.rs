@@ -69,7 +69,8 @@ impl Connection {
             return;
         }
         let redundancy = self.redundancy();
-        if !redundancy.may_bundle() || !self.waiting().is_empty() {
+        if !redundancy.may_bundle() || self.path.recovery.fills_path() || !self.waiting().is_empty()
+        {
             return;
         }
         // Small packets stay small: what drops long ones must not take the new message.

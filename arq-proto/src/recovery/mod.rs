@@ -471,11 +471,13 @@ impl Recovery {
         // An acknowledgement later than this is not waited for.
         let settled_before = now.checked_sub(self.rtt.conservative() * 2);
         let (loss, path_from, moved_below) = (&mut self.loss, self.path_from, self.moved_below);
+        let controller = &mut self.controller;
         let settled = &mut self.outcome.settled;
         self.ledger.prune(now, settled_before, |packet| {
             let is_forgiven = packet.lost && packet.number < moved_below;
             if packet.number >= path_from && !is_forgiven {
                 loss.record(packet.lost);
+                controller.on_settled(packet.number, packet.lost);
                 settled.push(packet);
             }
         });

@@ -76,6 +76,13 @@ impl Recovery {
         self.max_rate.map_or(rate, |most| rate.min(most))
     }
 
+    /// Whether more is in flight than the path carries in its least round trip: what is added waits in its queue, and all
+    /// that follows waits longer.
+    pub(crate) fn fills_path(&self) -> bool {
+        let product = self.carried_rate().bytes_in(self.rtt.min());
+        self.in_flight_bytes() > product
+    }
+
     fn each_round_trip(&self, bytes: u64) -> Rate {
         let round_trip = self.rtt.smoothed().max(Duration::from_micros(1));
         Rate::over(bytes, round_trip).unwrap_or(Rate::from_bytes_per_second(u64::MAX))

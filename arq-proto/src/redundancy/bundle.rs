@@ -12,7 +12,8 @@
 //! filled up to 1,200 bytes, so that a path that drops longer ones does not take the new message, and a message
 //! leaves four times in all at most. Where some sendings count as lost, no more are added until it is known what
 //! became of the others. Two that a time-out shows to be lost, or one in bursts, are reason enough to repair
-//! (ARQ-REP-9).
+//! (ARQ-REP-9). None are added while the path is full of our own packets: they would make its queue longer, and a longer
+//! queue would seem to make them worthwhile.
 
 use std::{
     collections::VecDeque,

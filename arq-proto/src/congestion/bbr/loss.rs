@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 
 use super::{
-    phase::{Pace, HOLD_BACK_GAIN, PROBE_GAIN},
+    phase::{Pace, Phase},
     rounds::Round,
 };
 use crate::{
@@ -62,10 +62,12 @@ struct Tally {
     sent: f64,
     /// Runs of packets that were lost.
     runs: f64,
+    /// The rates at which they left, as multiples of the estimate, added up.
+    gains: f64,
 }
 
 impl Tally {
-    const NONE: Self = Self { lost: 0.0, sent: 0.0, runs: 0.0 };
+    const NONE: Self = Self { lost: 0.0, sent: 0.0, runs: 0.0, gains: 0.0 };
 
     fn of(round: &Round) -> Self {
         let (lost, sent) = (round.lost_packets as f64, round.sent_packets() as f64);
@@ -80,6 +82,11 @@ impl Tally {
 
     fn share(self) -> f64 {
         share(self.lost, self.sent)
+    }
+
+    /// The mean rate at which they left, as a multiple of the estimate.
+    fn gain(self) -> f64 {
+        share(self.gains, self.sent)
     }
 
     fn variance(self) -> f64 {
@@ -104,6 +111,7 @@ impl Tally {
             self.lost /= 2.0;
             self.sent /= 2.0;
             self.runs /= 2.0;
+            self.gains /= 2.0;
         }
     }
 }
@@ -118,8 +126,8 @@ pub(super) struct LossModel {
     all_clear: Tally,
     shares: VecDeque<f64>,
     median: f64,
-    /// From which packet on which pace was used.
-    marks: VecDeque<(PacketNumber, Pace)>,
+    /// From which packet on which pace was used, and the gain.
+    marks: VecDeque<(PacketNumber, Pace, f64)>,
     above: Tally,
     below: Tally,
     strikes: u8,
@@ -127,8 +135,8 @@ pub(super) struct LossModel {
     cap: f64,
     /// Reductions still to be made for loss that is ours, though no queue may show.
     ours: u8,
-    /// The last packet that was lost: a run of them goes on behind it.
-    last_lost: PacketNumber,
+    /// The last packet was lost: a run goes on.
+    in_run: bool,
 }
 
 impl LossModel {
@@ -145,47 +153,38 @@ impl LossModel {
             strikes: 0,
             cap: MAX_BASE,
             ours: 0,
-            last_lost: PacketNumber(0),
+            in_run: false,
         }
     }
 
-    /// Packets from `first` on are sent at this pace.
-    pub(super) fn mark(&mut self, first: PacketNumber, pace: Pace) {
-        if self.marks.back().is_some_and(|&(_, last)| last == pace) {
+    /// Packets from `first` on are sent in this phase.
+    pub(super) fn mark(&mut self, first: PacketNumber, phase: Phase) {
+        let (pace, gain) = (phase.pace(), phase.gain());
+        if self.marks.back().is_some_and(|&(_, last, of_last)| (last, of_last) == (pace, gain)) {
             return;
         }
         if self.marks.len() == MAX_MARKS {
             self.marks.pop_front();
         }
-        self.marks.push_back((first, pace));
+        self.marks.push_back((first, pace, gain));
     }
 
-    /// The fate of packets up to `largest`: they were sent at the same pace, or nearly all were.
-    pub(super) fn tally(&mut self, largest: PacketNumber, packets: u64, lost: bool) {
-        let is_new = largest.0.saturating_sub(packets) > self.last_lost.0;
-        if lost {
-            self.last_lost = largest;
-        }
-        let Some(tally) = self.tally_of(largest) else { return };
-        tally.sent += packets as f64;
-        if lost {
-            tally.lost += packets as f64;
-            tally.runs += if is_new { 1.0 } else { 0.0 };
-        }
-    }
-
-    /// Packets up to `largest` that were counted as lost have arrived after all.
-    pub(super) fn untally(&mut self, largest: PacketNumber, packets: u64) {
-        let Some(tally) = self.tally_of(largest) else { return };
-        tally.lost = (tally.lost - packets as f64).max(0.0);
-    }
-
-    fn tally_of(&mut self, largest: PacketNumber) -> Option<&mut Tally> {
-        match self.marks.iter().rev().find(|&&(first, _)| first <= largest)?.1 {
-            Pace::Above => Some(&mut self.above),
-            Pace::Below => Some(&mut self.below),
-            Pace::At => None,
-        }
+    /// The fate of the next packet, in the order of sending: however many an acknowledgement covers, a run of losses is as
+    /// long as it was.
+    pub(super) fn tally(&mut self, number: PacketNumber, lost: bool) {
+        let begins = lost && !self.in_run;
+        self.in_run = lost;
+        let mark = self.marks.iter().rev().find(|&&(first, ..)| first <= number);
+        let Some(&(_, pace, gain)) = mark else { return };
+        let tally = match pace {
+            Pace::Above => &mut self.above,
+            Pace::Below => &mut self.below,
+            Pace::At => return,
+        };
+        tally.sent += 1.0;
+        tally.gains += gain;
+        tally.lost += f64::from(u8::from(lost));
+        tally.runs += f64::from(u8::from(begins));
     }
 
     /// Takes a round in which a queue was seen, or not.
@@ -222,7 +221,7 @@ impl LossModel {
     /// draining has lost less than start-up, the medium loses no more than draining did.
     pub(super) fn end_start_up(&mut self) {
         let (above, below) = (self.above, self.below);
-        *self = Self { marks: std::mem::take(&mut self.marks), ..Self::new() };
+        *self = Self { in_run: self.in_run, ..Self::new() };
         if above.surely_exceeds(below) {
             (self.cap, self.ours) = (below.share(), MAX_REDUCTIONS);
         }
@@ -319,10 +318,10 @@ impl LossModel {
         if self.strikes < STRIKES {
             return false;
         }
-        (self.strikes, self.above, self.below) = (0, Tally::default(), Tally::default());
         // Where several flows cause the loss, most of it stays when one of them holds back.
-        let slope = difference / (PROBE_GAIN - HOLD_BACK_GAIN);
-        let at_rest = (below - slope * HOLD_BACK_GAIN).max(0.0);
+        let (faster, slower) = (self.above.gain(), self.below.gain());
+        let at_rest = (below - difference / (faster - slower) * slower).max(0.0);
+        (self.strikes, self.above, self.below) = (0, Tally::default(), Tally::default());
         self.accept(self.median.min(at_rest));
         if is_certain {
             (self.cap, self.ours) = (self.median, MAX_REDUCTIONS);

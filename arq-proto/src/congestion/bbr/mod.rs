@@ -81,7 +81,11 @@ use rounds::{Round, Rounds};
 use slowdown::Slowdown;
 
 use super::{bytes_of, AckSample, CeSample, Controller, LossSample, SentSample, MAX_WINDOW_BYTES};
-use crate::{sent::LossCause, units::Rate, wire::BASE_MTU};
+use crate::{
+    sent::LossCause,
+    units::{PacketNumber, Rate},
+    wire::BASE_MTU,
+};
 
 const INITIAL_PACKETS: u64 = 32;
 const MIN_PACKETS: u64 = 4;
@@ -244,7 +248,7 @@ impl Bbr {
             self.loss.end_start_up();
         }
         self.phase = phase;
-        self.loss.mark(self.rounds.next_number(), phase.pace());
+        self.loss.mark(self.rounds.next_number(), phase);
     }
 
     fn on_round(&mut self, now: Instant, round: &Round) {
@@ -421,7 +425,6 @@ impl Controller for Bbr {
         if let Some(rtt) = sample.rtt {
             self.min_rtt.update(sample.now, rtt.most);
         }
-        self.loss.tally(sample.largest, sample.packets, false);
         if let Some(rate) = self.bursts.on_ack(sample, &self.min_rtt, &self.loss) {
             self.rate.raise_to(rate);
         }
@@ -437,7 +440,6 @@ impl Controller for Bbr {
         self.rounds.on_loss(sample);
         // A time-out declares lost what left at all paces, and may be wrong.
         if sample.cause == LossCause::Gap {
-            self.loss.tally(sample.largest, sample.packets, true);
             self.bursts.on_loss(sample.largest, sample.packets);
         }
     }
@@ -452,15 +454,16 @@ impl Controller for Bbr {
     fn on_spurious_loss(&mut self, sample: &LossSample) {
         self.silent = false;
         self.rounds.on_spurious_loss(sample);
-        if sample.cause == LossCause::Gap {
-            self.loss.untally(sample.largest, sample.packets);
-        }
         // Later ones have nothing to do with the reduction.
         let recent = self.round < self.hold_until;
         if let Some(rate) = self.before_reduction.take().filter(|_| recent) {
             self.rate.raise_to(rate);
             self.hold_until = self.round;
         }
+    }
+
+    fn on_settled(&mut self, number: PacketNumber, lost: bool) {
+        self.loss.tally(number, lost);
     }
 
     fn on_sleep(&mut self) {

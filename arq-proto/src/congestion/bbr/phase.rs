@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use crate::units::Rate;
 
 /// Rates of a probe and of holding back after it, as multiples of the estimate.
-pub(super) const PROBE_GAIN: f64 = 1.25;
-pub(super) const HOLD_BACK_GAIN: f64 = 0.75;
+const PROBE_GAIN: f64 = 1.25;
+const HOLD_BACK_GAIN: f64 = 0.75;
 /// 4 ln 2: what is delivered doubles in each round (BBR's derivation).
 const START_UP_GAIN: f64 = 2.77;
 /// Start-up's queue leaves the path within a round or two (BBR: the inverse of its gain, 0.35).

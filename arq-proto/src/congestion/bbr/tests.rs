@@ -2,7 +2,7 @@
 
 //! The parts one by one; how they work together is simulated in `tests/congestion`.
 
-use super::{cycle::DRAIN_ROUNDS, phase::Pace, *};
+use super::{cycle::DRAIN_ROUNDS, *};
 use crate::{
     congestion::RttSample,
     units::{PacketNumber, Rate},
@@ -13,6 +13,7 @@ mod loss_of_the_medium;
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const MTU: u64 = 1_000;
+const HOLD_BACK: Phase = Phase::ProbeDown { rounds: 0 };
 
 #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
 fn t0() -> Instant {
@@ -50,6 +51,13 @@ fn sending(now: Instant, number: u64) -> SentSample {
 fn loss(now: Instant, packets: u64, cause: LossCause) -> LossSample {
     let (bytes, largest) = (packets * MTU, PacketNumber(0));
     LossSample { now, bytes, packets, largest, sent_at: now, cause }
+}
+
+/// The fates of packets from `first` on, of which `lost` are lost, far apart.
+fn settle(model: &mut LossModel, first: u64, packets: u64, lost: u64) {
+    for n in 0..packets {
+        model.tally(PacketNumber(first + n), (n + 1) * lost / packets > n * lost / packets);
+    }
 }
 
 /// Rounds of `sent` packets of which `lost` are lost.
@@ -136,26 +144,6 @@ fn a_time_out_that_was_none_leaves_no_trace() {
     let (lost, none) = (round(Some(lost)), round(None));
     assert_eq!((lost.sent_packets(), lost.lost_packets, lost.lost_bytes), (100, 0, 0));
     assert_eq!(lost.rate_of(lost.bytes), none.rate_of(none.bytes));
-}
-
-// ARQ-CC-3
-#[test]
-fn what_was_lost_for_a_moment_does_not_grow_with_the_rate() {
-    for cause in [LossCause::Gap, LossCause::Timeout] {
-        let mut bbr = Bbr::new(MTU as u16, None);
-        bbr.loss.mark(PacketNumber(0), Pace::Above);
-        bbr.loss.mark(PacketNumber(100), Pace::Below);
-        for _ in 0..3 {
-            for number in 0..100 {
-                let lost = LossSample { largest: PacketNumber(number), ..loss(t0(), 1, cause) };
-                bbr.on_loss(&lost);
-                bbr.on_spurious_loss(&lost);
-            }
-            bbr.loss.tally(PacketNumber(99), 100, false);
-            bbr.loss.tally(PacketNumber(199), 100, false);
-            assert!(!bbr.loss.judge_probe());
-        }
-    }
 }
 
 // ARQ-CC-10
@@ -351,10 +339,9 @@ fn queued_round(time: Duration, sent: u64, lost: u64) -> Round {
 fn a_probe_is_judged_once_however_long_none_follows() {
     let mut bbr = in_phase(Phase::cruise(t0(), false));
     bbr.hold_until = 20;
-    for (first, pace, lost) in [(0, Pace::Above, 30), (100, Pace::Below, 5)] {
-        bbr.loss.mark(PacketNumber(first), pace);
-        bbr.loss.tally(PacketNumber(first), 100 - lost, false);
-        bbr.loss.tally(PacketNumber(first), lost, true);
+    for (first, phase, lost) in [(0, Phase::ProbeUp, 30), (100, HOLD_BACK, 5)] {
+        bbr.loss.mark(PacketNumber(first), phase);
+        settle(&mut bbr.loss, first, 100, lost);
     }
     let now = t0() + SECOND;
     rounds(100, 0, 21).iter().for_each(|round| bbr.on_round(now, round));

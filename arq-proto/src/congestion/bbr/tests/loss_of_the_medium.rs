@@ -67,16 +67,47 @@ fn with_a_queue_less_loss_disproves_the_base_and_more_says_nothing() {
 fn what_several_flows_lose_together_is_not_the_mediums() {
     let mut model = LossModel::new();
     rounds(100, 20, 9).iter().for_each(|round| model.on_round(round, false));
-    model.mark(PacketNumber(0), Pace::Above);
-    model.mark(PacketNumber(400), Pace::Below);
-    for (largest, lost) in [(399, 120), (799, 80)] {
-        model.tally(PacketNumber(largest), 400 - lost, false);
-        model.tally(PacketNumber(largest), lost, true);
-    }
+    model.mark(PacketNumber(0), Phase::ProbeUp);
+    model.mark(PacketNumber(400), HOLD_BACK);
+    settle(&mut model, 0, 400, 120);
+    settle(&mut model, 400, 400, 80);
     assert!(!model.judge_probe() && model.judge_probe());
     // 30 % at 5/4 of the rate and 20 % at 3/4 are 5 % at none.
     let excused = model.excused_bytes(&rounds(1_000, 200, 1)[0]);
     assert!((50..=60).contains(&(excused / MTU)), "{excused}");
+}
+
+// ARQ-CC-6
+#[test]
+fn what_is_lost_at_rest_follows_from_the_rates_that_were_used() {
+    let mut model = LossModel::new();
+    rounds(100, 20, 9).iter().for_each(|round| model.on_round(round, false));
+    model.mark(PacketNumber(0), Phase::ProbeUp);
+    model.mark(PacketNumber(1_000), Phase::cruise(t0(), true));
+    let verdicts = [0, 0].map(|_| {
+        // 20 % at 5/4 of the rate and 13 % at 0.93 of it are nothing at none.
+        settle(&mut model, 0, 1_000, 200);
+        settle(&mut model, 1_000, 1_000, 130);
+        model.judge_probe()
+    });
+    assert_eq!(verdicts, [false, true]);
+    assert!(model.base() < 0.01, "{}", model.base());
+}
+
+// ARQ-CC-6
+#[test]
+fn a_fade_is_one_run_of_losses_and_no_proof() {
+    for (run, is_ours) in [(1, true), (40, false)] {
+        let mut model = LossModel::new();
+        model.mark(PacketNumber(0), Phase::ProbeUp);
+        model.mark(PacketNumber(400), HOLD_BACK);
+        for n in 0..400 {
+            model.tally(PacketNumber(n), n % (10 * run) < 3 * run);
+        }
+        settle(&mut model, 400, 400, 0);
+        model.end_start_up();
+        assert_eq!(model.is_ours(), is_ours, "runs of {run} and more");
+    }
 }
 
 /// Reductions until one is found to be unfounded, of so many rounds with a queue and without in turn, in which these
@@ -131,14 +162,12 @@ fn a_queue_that_loses_too_much_is_not_taken_for_a_longer_path() {
 fn loss_that_grows_with_the_rate_is_ours() {
     for (above, below, grows) in [(10, 10, false), (30, 5, true)] {
         let mut model = LossModel::new();
-        model.mark(PacketNumber(0), Pace::Above);
-        model.mark(PacketNumber(100), Pace::Below);
+        model.mark(PacketNumber(0), Phase::ProbeUp);
+        model.mark(PacketNumber(100), HOLD_BACK);
         let mut verdicts = Vec::new();
         for _ in 0..3 {
-            model.tally(PacketNumber(99), 100 - above, false);
-            model.tally(PacketNumber(99), above, true);
-            model.tally(PacketNumber(199), 100 - below, false);
-            model.tally(PacketNumber(199), below, true);
+            settle(&mut model, 0, 100, above);
+            settle(&mut model, 100, 100, below);
             verdicts.push(model.judge_probe());
         }
         assert_eq!(verdicts, [false, grows, false], "it takes two probes to be sure");
