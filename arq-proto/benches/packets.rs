@@ -18,8 +18,8 @@ use arq_proto::{
         frame::{ChunkFrame, Frame},
         protection::{Opened, PacketProtection},
     },
-    Config, ConfigBuilder, CongestionConfig, ConnectionId, EcnCounts, LaneId, PacketNumber,
-    PathNumber, Reliability,
+    Config, CongestionConfig, ConnectionId, EcnCounts, LaneId, PacketNumber, PathNumber,
+    Reliability,
 };
 use arq_sim::{
     harness::Victim,
@@ -141,14 +141,14 @@ fn acks(c: &mut Criterion) {
 /// A connection with 1,024 packets in flight, the packet in which its peer may answer, and the
 /// number of the first one.
 fn sender_in_flight() -> (Victim, Sighting, u64) {
-    let config = ConfigBuilder {
+    let config = Config {
         congestion: CongestionConfig::Constant { window_bytes: 16 << 20 },
         lane_window_bytes: 16 << 20,
         connection_window_bytes: 16 << 20,
         queue_bytes: Some(16 << 20),
-        ..Config::builder()
+        ..Config::default()
     };
-    let mut victim = Victim::new(config.build().expect("the configuration is valid"));
+    let mut victim = Victim::new(config.validate().expect("the configuration is valid"));
     let first = victim.newest() + 1;
     let message = Bytes::from_static(&CHUNK);
     let (mut lanes, mut tries) = ((0..8).cycle().map(lane), 0);

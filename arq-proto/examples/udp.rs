@@ -8,7 +8,7 @@ use std::{
     error::Error, fs::File, io::Read, net::UdpSocket, thread, time::Duration, time::Instant,
 };
 
-use arq_proto::{Config, Connection, ConnectionHandle, Endpoint, EndpointConfig};
+use arq_proto::{Connection, ConnectionHandle, Endpoint, EndpointConfig, ValidConfig};
 use arq_proto::{Event, LaneId, Reliability, Routed};
 
 const LANE: LaneId = LaneId::new(4, Reliability::Reliable).unwrap();
@@ -67,7 +67,8 @@ fn drive(
 
 fn main() -> Result {
     let (near, far) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
-    let (address, server) = (far.local_addr()?, endpoint(EndpointConfig::new(Config::default()))?);
+    let (address, server) =
+        (far.local_addr()?, endpoint(EndpointConfig::new(ValidConfig::default()))?);
     let echo = |connection: &mut Connection, event| {
         let Event::Readable(lane) = event else { return Ok(()) };
         while let Some(message) = connection.recv(Instant::now(), lane) {
@@ -77,7 +78,7 @@ fn main() -> Result {
     };
     let server = thread::spawn(move || drive(&far, server, None, echo));
     let mut client = endpoint(EndpointConfig::default())?;
-    let (handle, connection) = client.connect(Instant::now(), address, Config::default());
+    let (handle, connection) = client.connect(Instant::now(), address, ValidConfig::default());
     drive(&near, client, Some((handle, Box::new(connection))), |connection, event| {
         println!("{event:?}");
         if event == Event::Connected {

@@ -2,8 +2,8 @@
 
 //! The knobs of a connection: unit, range, default, and the price of moving each.
 //!
-//! [`ConfigBuilder`] holds plain values, [`ConfigBuilder::build`] checks them all: an invalid
-//! [`Config`] cannot exist.
+//! [`Config`] holds plain values, [`Config::validate`] checks them all: an invalid
+//! [`ValidConfig`] cannot exist.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -30,7 +30,7 @@ pub const ETHERNET_MTU: u16 = 1_472;
 /// See [`ETHERNET_MTU`].
 pub const ETHERNET_MTU_IPV6: u16 = ETHERNET_MTU - 20;
 
-/// The range of [`ConfigBuilder::max_rate_bps`]: a thousand bytes a second keep a session alive, and
+/// The range of [`Config::max_rate_bps`]: a thousand bytes a second keep a session alive, and
 /// nothing is faster than a terabit.
 pub const MIN_RATE_BPS: u64 = 8_000;
 /// See [`MIN_RATE_BPS`].
@@ -78,9 +78,9 @@ pub enum FecConfig {
     Percent(u8),
 }
 
-/// Plain values, to be checked by [`ConfigBuilder::build`].
+/// Plain values, to be checked by [`Config::validate`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigBuilder {
+pub struct Config {
     /// Longest datagram sent, in bytes of UDP payload, `576..=65507`; one below 1,200 holds for the peer as well. Larger
     /// ones cost less; what is above 1,200 (RFC 8899 `BASE_PLPMTU`) is used once the path has carried it.
     /// `None`: what the [interface](crate::Connection::handle_interface_mtu) carries, or 1,472 over IPv4 and 1,452 over
@@ -159,7 +159,7 @@ pub struct ConfigBuilder {
     pub app_params: Bytes,
 }
 
-impl Default for ConfigBuilder {
+impl Default for Config {
     fn default() -> Self {
         Self {
             mtu: None,
@@ -191,7 +191,7 @@ impl Default for ConfigBuilder {
     }
 }
 
-impl ConfigBuilder {
+impl Config {
     /// The longest datagram that a path to `remote` is asked about before anything is known of the interface, in bytes.
     #[must_use]
     pub fn usual_mtu(&self, remote: SocketAddr) -> u16 {
@@ -206,7 +206,7 @@ impl ConfigBuilder {
     ///
     /// # Errors
     /// Names the field and its range.
-    pub fn build(self) -> Result<Config, ConfigError> {
+    pub fn validate(self) -> Result<ValidConfig, ConfigError> {
         let gib = 1_u64 << 30;
         if let Some(mtu) = self.mtu {
             in_range("mtu", mtu, MIN_MTU.into(), MAX_MTU.into())?;
@@ -260,7 +260,7 @@ impl ConfigBuilder {
             let len = self.app_params.len() as u64;
             in_range("app_params", len, 0, MAX_APP_PARAMS_BYTES as u64)?;
         }
-        Ok(Config(self))
+        Ok(ValidConfig(self))
     }
 }
 
@@ -277,22 +277,14 @@ fn in_range(
     Ok(())
 }
 
-/// A checked configuration. Reads like the [`ConfigBuilder`] it came from.
+/// A checked configuration. Reads like the [`Config`] it came from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Config(ConfigBuilder);
+pub struct ValidConfig(Config);
 
-impl Config {
-    /// The defaults, to be changed and built.
-    #[must_use]
-    pub fn builder() -> ConfigBuilder {
-        ConfigBuilder::default()
-    }
-}
+impl Deref for ValidConfig {
+    type Target = Config;
 
-impl Deref for Config {
-    type Target = ConfigBuilder;
-
-    fn deref(&self) -> &ConfigBuilder {
+    fn deref(&self) -> &Config {
         &self.0
     }
 }
@@ -336,7 +328,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// The fields of [`ConfigBuilder`] that are to blame, for who has other names for them. The window of
+    /// The fields of [`Config`] that are to blame, for who has other names for them. The window of
     /// [`CongestionConfig::Constant`] is `window_bytes`.
     #[must_use]
     pub fn fields(&self) -> Vec<&'static str> {
@@ -353,20 +345,20 @@ mod tests {
 
     #[test]
     fn the_defaults_are_valid() {
-        assert_eq!(Config::builder().build(), Ok(Config::default()));
+        assert_eq!(Config::default().validate(), Ok(ValidConfig::default()));
     }
 
     #[test]
     fn a_bad_value_is_named_with_its_range() {
-        let error = ConfigBuilder { mtu: Some(100), ..Config::builder() }.build().unwrap_err();
+        let error = Config { mtu: Some(100), ..Config::default() }.validate().unwrap_err();
         assert_eq!(error.to_string(), "mtu=100 is outside 576..=65507");
         let error =
-            ConfigBuilder { fec: FecConfig::Percent(0), ..Config::builder() }.build().unwrap_err();
+            Config { fec: FecConfig::Percent(0), ..Config::default() }.validate().unwrap_err();
         assert_eq!(error.to_string(), "fec=0 is outside 1..=100");
         assert_eq!(error.fields(), ["fec"]);
         let every = |seconds| {
             let keep_alive = Duration::from_secs(seconds);
-            ConfigBuilder { keep_alive, ..Config::builder() }.build()
+            Config { keep_alive, ..Config::default() }.validate()
         };
         assert!(every(7).is_ok());
         let text = every(8).unwrap_err().to_string();

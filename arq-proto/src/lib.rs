@@ -32,7 +32,7 @@
 //!
 //! Datagrams of a connection must leave in the order in which `poll_transmit` gave them. The driver passes the time in, from one
 //! monotonic clock for an endpoint and its connections; a step backwards is counted and clamped. If timers fire more than 100 µs
-//! late, say so in `Config::timer_granularity`.
+//! late, say so in `ValidConfig::timer_granularity`.
 //!
 //! Packets are sealed with `EndpointConfig::with_protection` and `Connect::sealed`, which take a `session::Security`: the driver
 //! brings the handshake and its keys, and is told whom it has proved the peer to be by `Connection::peer_identity`. An accepted
@@ -95,7 +95,7 @@ mod wire;
 #[doc(hidden)]
 pub mod wire;
 
-pub use config::{Config, ConfigBuilder, ConfigError, CongestionConfig, FecConfig};
+pub use config::{Config, ConfigError, CongestionConfig, FecConfig, ValidConfig};
 pub use connection::{
     Connection, Datagram, EndpointEvent, Interface, PathEvent, PathState, PathStats, Refusal,
     SocketSet, Transmit, UnreachableReport, ONE_CHUNK_OVERHEAD_BYTES,

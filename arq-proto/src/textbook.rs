@@ -7,7 +7,7 @@
 //! order, and so has no use for repair symbols.
 
 use crate::{
-    config::{Config, ConfigBuilder},
+    config::{Config, ValidConfig},
     redundancy::repair::Addition,
     units::{LaneId, MessageSeq, Reliability},
     wire::{cursor::Reader, frame::Frame},
@@ -27,7 +27,7 @@ pub enum Scheme {
 /// Packets in flight of the go-back-N preset: the window of the textbook comparison.
 const GO_BACK_N_WINDOW: u32 = 100;
 
-impl ConfigBuilder {
+impl Config {
     /// Sets the knobs that make up a textbook scheme.
     #[must_use]
     pub fn scheme(mut self, scheme: Scheme) -> Self {
@@ -44,7 +44,7 @@ impl ConfigBuilder {
 pub(crate) const REPAIR: Addition = Addition::Lost(1);
 
 /// Whether repair symbols are of use to this side: go-back-N takes nothing but the next chunk.
-pub(crate) fn takes_repair(config: &Config) -> bool {
+pub(crate) fn takes_repair(config: &ValidConfig) -> bool {
     config.reorder
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn takes_repair(config: &Config) -> bool {
 /// Otherwise go-back-N acts on the other frames, but neither keeps nor acknowledges the packet. `next_in_order`: the message
 /// that a lane waits for, and how many of its bytes are there without a hole.
 pub(crate) fn takes_symbols(
-    config: &Config,
+    config: &ValidConfig,
     mut frames: Reader<'_>,
     next_in_order: impl Fn(LaneId) -> (MessageSeq, usize),
 ) -> bool {
@@ -78,7 +78,7 @@ mod tests {
     // ARQ-GBN-1
     #[test]
     fn go_back_n_takes_only_the_next_chunk() {
-        let config = Config::builder().scheme(Scheme::GoBackN).build().unwrap();
+        let config = Config::default().scheme(Scheme::GoBackN).validate().unwrap();
         let takes = |seq, index: usize, there| {
             let lane = LaneId::new(3, Reliability::Reliable).unwrap();
             let data = &[7; 1_000];

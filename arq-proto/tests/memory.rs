@@ -16,7 +16,7 @@ use arq_proto::{
         packet::Hello,
         VERSION,
     },
-    Config, ConfigBuilder, ConnectionId, LaneId, Reliability, TimerKind,
+    Config, ConnectionId, LaneId, Reliability, TimerKind, ValidConfig,
 };
 use arq_sim::{
     harness::{FrameOp, Victim},
@@ -41,13 +41,13 @@ fn growth(action: impl FnOnce()) -> usize {
     ALLOCATOR.peak_usage().saturating_sub(before)
 }
 
-fn config() -> Config {
-    let builder = ConfigBuilder {
+fn config() -> ValidConfig {
+    let values = Config {
         lane_window_bytes: 256 << 10,
         connection_window_bytes: 1 << 20,
-        ..Config::builder()
+        ..Config::default()
     };
-    builder.build().unwrap()
+    values.validate().unwrap()
 }
 
 fn chunk(lane: LaneId, seq: u64, message_bytes: usize, index: usize) -> Vec<u8> {
@@ -267,7 +267,7 @@ fn memory_is_bounded_whatever_the_peer_does() {
     }
 
     let idle = growth(|| {
-        let mut victim = Victim::new(Config::default());
+        let mut victim = Victim::new(ValidConfig::default());
         victim.frames(&[1]);
         victim.sleep(SEC);
     });

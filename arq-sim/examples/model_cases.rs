@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use arq_proto::{Config, ConfigBuilder, FecConfig, Reliability};
+use arq_proto::{Config, FecConfig, Reliability};
 use arq_sim::{lane, Flow, Halt, Loss, Pair, Scenario, WireConfig};
 
 const MS: Duration = Duration::from_millis(1);
@@ -41,7 +41,7 @@ fn row(
         sizes.iter().map(|&n| Flow::reliable(5, n, messages).every(interval)).collect();
     let scenario = Scenario::new(seed)
         .wire(wire)
-        .config(ConfigBuilder { fec, ..Config::builder() })
+        .config(Config { fec, ..Config::default() })
         .client_sends(flows);
     let mut pair = Pair::new(&scenario);
     pair.run_to_connected(LIMIT)?;

@@ -7,7 +7,7 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use arq_proto::{Config, ConfigBuilder, CongestionConfig};
+use arq_proto::{Config, CongestionConfig};
 
 use crate::{parallel, Bottleneck, Flow, Halt, Loss, Pair, Scenario, WireConfig};
 
@@ -45,17 +45,17 @@ impl Window {
         }
     }
 
-    fn config(self, round_trip: Duration) -> ConfigBuilder {
-        let builder = Config::builder();
+    fn config(self, round_trip: Duration) -> Config {
+        let base = Config::default();
         let congestion = match self {
-            Self::Default => builder.congestion,
+            Self::Default => base.congestion,
             Self::TwiceTheProduct => {
                 CongestionConfig::Constant { window_bytes: 2 * product_bytes(round_trip) }
             }
             Self::Aimd => CongestionConfig::Aimd,
             Self::Cubic => CongestionConfig::Cubic,
         };
-        ConfigBuilder { congestion, ..builder }
+        Config { congestion, ..base }
     }
 }
 

@@ -10,8 +10,8 @@ use std::{
 };
 
 use arq_proto::{
-    Config, Connection, ConnectionError, ConnectionHandle, EcnCodepoint, Endpoint, EndpointConfig,
-    Event, PathEvent, PathNumber, SocketId, TimerKind,
+    Connection, ConnectionError, ConnectionHandle, EcnCodepoint, Endpoint, EndpointConfig, Event,
+    PathEvent, PathNumber, SocketId, TimerKind, ValidConfig,
 };
 use fastrand::Rng;
 
@@ -95,7 +95,7 @@ impl HostConfig {
 /// A connection, its application, and what the simulation knows of it.
 pub struct Conn {
     pub(crate) connection: Connection,
-    pub(crate) config: Config,
+    pub(crate) config: ValidConfig,
     /// The application.
     pub app: App,
     /// When the handshake was done, since the start of the world.
@@ -116,7 +116,7 @@ pub struct Conn {
 }
 
 impl Conn {
-    fn new(connection: Connection, config: Config, app: App) -> Self {
+    fn new(connection: Connection, config: ValidConfig, app: App) -> Self {
         Self {
             connection,
             config,
@@ -228,7 +228,7 @@ impl Host {
         &mut self,
         handle: ConnectionHandle,
         connection: Connection,
-        config: Config,
+        config: ValidConfig,
         plan: AppPlan,
     ) {
         let tag = self.next_tag;

@@ -87,7 +87,7 @@ impl Pair {
     #[must_use]
     pub fn new(scenario: &Scenario) -> Self {
         let config =
-            scenario.config.clone().build().expect("the scenario's configuration is valid");
+            scenario.config.clone().validate().expect("the scenario's configuration is valid");
         let mut world = World::new(scenario.seed);
         let host = |name, address: &str| HostConfig {
             timer_lateness: scenario.timer_lateness,

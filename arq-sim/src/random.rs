@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use arq_proto::{Config, ConfigBuilder, CongestionConfig, FecConfig, LaneId, Reliability, Scheme};
+use arq_proto::{Config, CongestionConfig, FecConfig, LaneId, Reliability, Scheme};
 use fastrand::Rng;
 use impairments::{
     CoDel, Discipline, FadeConfig, Frame, Limit, LinkConfig, Opportunities, Rate, RateTrace,
@@ -38,7 +38,7 @@ impl Scenario {
         down.blackouts.extend(blackout);
         // From luck of their own, so that the rest of a seed's scenario is what it was.
         let mut sizes = Rng::with_seed(seed ^ 0x6d74_755f_6d74_755f);
-        let config = ConfigBuilder { mtu: random_ceiling(&mut sizes).or(config.mtu), ..config };
+        let config = Config { mtu: random_ceiling(&mut sizes).or(config.mtu), ..config };
         random_mtu(&mut sizes, &mut up);
         random_mtu(&mut sizes, &mut down);
         let mut radio = Rng::with_seed(seed ^ 0x7261_6469_6f5f_7261);
@@ -117,8 +117,8 @@ fn random_scheme(rng: &mut Rng) -> Scheme {
     }
 }
 
-fn random_config(rng: &mut Rng, scheme: Scheme) -> ConfigBuilder {
-    ConfigBuilder {
+fn random_config(rng: &mut Rng, scheme: Scheme) -> Config {
+    Config {
         congestion: random_congestion(rng),
         max_rate_bps: sometimes(rng, |rng| Some(pick(rng, &[500_000, 5_000_000, 50_000_000]))),
         mtu: Some(pick(rng, &[576, 1_200, 1_452, 1_452, 9_000])),
@@ -141,7 +141,7 @@ fn random_config(rng: &mut Rng, scheme: Scheme) -> ConfigBuilder {
         // Longer than any blackout and the bad luck after it.
         idle_timeout: Duration::from_secs(60),
         handshake_timeout: Duration::from_secs(60),
-        ..Config::builder()
+        ..Config::default()
     }
     .scheme(scheme)
 }
@@ -331,7 +331,7 @@ mod tests {
     fn every_random_configuration_is_valid() {
         for seed in 0..2_000 {
             let scenario = Scenario::random(seed);
-            assert!(scenario.config.build().is_ok(), "seed {seed}");
+            assert!(scenario.config.validate().is_ok(), "seed {seed}");
         }
     }
 

@@ -8,7 +8,7 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use arq_proto::{Config, ConfigBuilder, FecConfig, Reliability, Stats, BASE_MTU};
+use arq_proto::{Config, FecConfig, Reliability, Stats, BASE_MTU};
 
 use crate::{lane, parallel, Flow, Halt, Loss, Pair, Scenario, WireConfig};
 
@@ -178,7 +178,7 @@ impl Cell {
         let flows = self.sizes.iter().map(|&n| Flow::reliable(5, n, MESSAGES).every(interval));
         let scenario = Scenario::new(1)
             .wire(wire)
-            .config(ConfigBuilder { fec: self.fec, ..Config::builder() })
+            .config(Config { fec: self.fec, ..Config::default() })
             .client_sends(flows.collect::<Vec<_>>());
         let mut pair = Pair::new(&Scenario { reads_together, ..scenario });
         pair.run_to_connected(LIMIT)?;

@@ -4,7 +4,7 @@
 
 use std::{fmt, time::Duration};
 
-use arq_proto::{Config, ConfigBuilder};
+use arq_proto::Config;
 
 use crate::{
     app::{AppPlan, Flow},
@@ -26,7 +26,7 @@ pub struct Scenario {
     /// Further radios of the client, each with a wire to the server and one back.
     pub radios: Vec<(WireConfig, WireConfig)>,
     /// The knobs of both sides.
-    pub config: ConfigBuilder,
+    pub config: Config,
     /// What the client's application does.
     pub client: AppPlan,
     /// What the server's application does.
@@ -59,7 +59,7 @@ impl Scenario {
             up: wire.clone(),
             down: wire,
             radios: Vec::new(),
-            config: Config::builder(),
+            config: Config::default(),
             client: AppPlan::default(),
             server: AppPlan::default(),
             timer_lateness: Duration::ZERO,
@@ -89,7 +89,7 @@ impl Scenario {
 
     /// The knobs of both sides.
     #[must_use]
-    pub fn config(self, config: ConfigBuilder) -> Self {
+    pub fn config(self, config: Config) -> Self {
         Self { config, ..self }
     }
 

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use arq_proto::{ConfigBuilder, EndpointConfig};
+use arq_proto::{Config, EndpointConfig};
 
 use crate::{
     app::AppPlan,
@@ -78,7 +78,7 @@ impl Shared {
     ///
     /// # Panics
     /// The configuration is invalid: a mistake in a test.
-    pub fn join(&mut self, config: ConfigBuilder, plan: AppPlan) -> usize {
+    pub fn join(&mut self, config: Config, plan: AppPlan) -> usize {
         let access = Access {
             down: self.down.clone(),
             reads_together: false,
@@ -92,8 +92,8 @@ impl Shared {
     ///
     /// # Panics
     /// The configuration is invalid: a mistake in a test.
-    pub fn join_from(&mut self, access: Access, config: ConfigBuilder, plan: AppPlan) -> usize {
-        let config = config.build().expect("a valid configuration");
+    pub fn join_from(&mut self, access: Access, config: Config, plan: AppPlan) -> usize {
+        let config = config.validate().expect("a valid configuration");
         let client = self.world.add_host(self.host("client", 1, &access));
         let server = self.world.add_host(HostConfig {
             endpoint: EndpointConfig::new(config.clone()),

@@ -8,7 +8,7 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use arq_proto::{Config, ConfigBuilder, CongestionConfig, EcnState, Reliability};
+use arq_proto::{Config, CongestionConfig, EcnState, Reliability};
 use arq_sim::{
     lane,
     toy::{Flights, Toy},
@@ -52,7 +52,7 @@ fn use_of(
     for _ in 0..flows {
         let bulk = Flow::reliable(5, 60_000, u64::MAX);
         let plan = AppPlan { flows: vec![bulk], ..AppPlan::default() };
-        shared.join(ConfigBuilder { congestion, ..Config::builder() }, plan);
+        shared.join(Config { congestion, ..Config::default() }, plan);
         shared.world.run_for(300 * MS).unwrap();
     }
     shared.world.run_for(3 * SECOND).unwrap();
@@ -237,7 +237,7 @@ fn each_radio_is_judged_by_itself() {
 
 fn marking(seed: u64, has_ecn: bool) -> Scenario {
     let queue = Discipline::CoDel(CoDel::MARKING, Limit::Packets(1_000));
-    let cubic = ConfigBuilder { congestion: CongestionConfig::Cubic, ..Config::builder() };
+    let cubic = Config { congestion: CongestionConfig::Cubic, ..Config::default() };
     let scenario = Scenario { has_ecn, ..Scenario::new(seed) }.wire(behind(queue)).config(cubic);
     scenario.client_sends([Flow::reliable(5, 60_000, 100)])
 }

@@ -13,7 +13,7 @@ use std::{
 use arq_proto::session::Protection;
 use arq_tls::{client_config, server_config, Peer, Psks, ServerName, Tls};
 use arq_tokio::{
-    Config, Connect, Connection, Endpoint, EndpointConfig, LaneId, Reliability, SocketOptions,
+    Connect, Connection, Endpoint, EndpointConfig, LaneId, Reliability, SocketOptions, ValidConfig,
 };
 use tokio::runtime::Handle;
 
@@ -29,14 +29,14 @@ fn endpoint(config: EndpointConfig) -> Endpoint {
 }
 
 fn listener(tls: Tls) -> Endpoint {
-    let config = EndpointConfig::new(Config::default());
+    let config = EndpointConfig::new(ValidConfig::default());
     endpoint(config.with_protection(Protection::Sealed(Arc::new(tls))))
 }
 
 /// Connects, and gives the endpoint that must live meanwhile.
 async fn connect(listener: &Endpoint, tls: Tls) -> Result<(Connection, Endpoint), String> {
     let client = endpoint(EndpointConfig::default());
-    let connect = Connect::sealed(Config::default(), Arc::new(tls), NAME);
+    let connect = Connect::sealed(ValidConfig::default(), Arc::new(tls), NAME);
     let connected = client.connect(listener.local_addr(), connect).await;
     connected.map(|connection| (connection, client)).map_err(|error| error.to_string())
 }

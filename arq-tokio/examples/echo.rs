@@ -8,7 +8,7 @@
 
 use std::{env, error::Error, net::SocketAddr, time::Instant};
 
-use arq_tokio::{Config, Connection, Endpoint, LaneId, Reliability};
+use arq_tokio::{Connection, Endpoint, LaneId, Reliability, ValidConfig};
 
 /// In the middle of the eight priorities.
 const LANE: LaneId = LaneId::new(4, Reliability::Reliable).unwrap();
@@ -31,7 +31,8 @@ async fn answer(connection: Connection) {
 
 async fn ask(server: SocketAddr, words: &[String]) -> Result<(), Box<dyn Error>> {
     let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-    let connection = Endpoint::client(any.parse()?)?.connect(server, Config::default()).await?;
+    let connection =
+        Endpoint::client(any.parse()?)?.connect(server, ValidConfig::default()).await?;
     for word in words {
         let begin = Instant::now();
         connection.send(LANE, word.clone()).await?;
@@ -46,13 +47,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = env::args().skip(1).collect();
     match arguments.as_slice() {
         [] => {
-            let server = Endpoint::server("127.0.0.1:0".parse()?, Config::default())?;
+            let server = Endpoint::server("127.0.0.1:0".parse()?, ValidConfig::default())?;
             let address = server.local_addr();
             tokio::spawn(serve(server));
             ask(address, &["hello".to_owned(), "world".to_owned()]).await?;
         }
         [listen, address] if listen == "listen" => {
-            serve(Endpoint::server(address.parse()?, Config::default())?).await;
+            serve(Endpoint::server(address.parse()?, ValidConfig::default())?).await;
         }
         [server, words @ ..] => ask(server.parse()?, words).await?,
     }

@@ -5,7 +5,7 @@
 
 use std::{env, error::Error, fs, io, net::SocketAddr, time::Duration, time::Instant};
 
-use arq_tokio::{ConfigBuilder, Endpoint, LaneId, Reliability};
+use arq_tokio::{Config, Endpoint, LaneId, Reliability};
 use rand_chacha::{rand_core::RngCore, rand_core::SeedableRng, ChaCha8Rng};
 use tokio::net::UdpSocket;
 
@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let seed = given.map_or(Ok(getrandom::u64()?), |seed| seed.parse())?;
     // Packets as on an Ethernet. To finish is to wait for what has not arrived, for a minute here.
     let (mtu, linger) = (Some(1_472), Duration::from_secs(60));
-    let config = ConfigBuilder { mtu, linger, ..Default::default() }.build()?;
+    let config = Config { mtu, linger, ..Default::default() }.validate()?;
     let any = "127.0.0.1:0".parse()?;
     let server = Endpoint::server(any, config.clone())?;
     let socket = UdpSocket::bind(any).await?;

@@ -14,8 +14,8 @@ use std::{
 };
 
 use arq_tokio::{
-    Config, ConfigBuilder, Connection, Endpoint, EndpointConfig, LaneId, PathInterface,
-    Reliability, SocketOptions, TIMER_GRANULARITY,
+    Config, Connection, Endpoint, EndpointConfig, LaneId, PathInterface, Reliability,
+    SocketOptions, ValidConfig, TIMER_GRANULARITY,
 };
 use tokio::runtime::Handle;
 
@@ -23,9 +23,9 @@ const LANE: LaneId = LaneId::new(4, Reliability::Reliable).unwrap();
 const PERIOD: Duration = Duration::from_millis(10);
 
 /// Both sides keep up to four paths: by default there is one.
-fn config() -> Result<Config, Box<dyn Error>> {
-    let builder = Config::builder();
-    Ok(ConfigBuilder { paths: 4, timer_granularity: TIMER_GRANULARITY, ..builder }.build()?)
+fn config() -> Result<ValidConfig, Box<dyn Error>> {
+    let base = Config::default();
+    Ok(Config { paths: 4, timer_granularity: TIMER_GRANULARITY, ..base }.validate()?)
 }
 
 async fn serve(address: SocketAddr) -> Result<(), Box<dyn Error>> {

@@ -5,7 +5,7 @@
 //! # Where to begin
 //!
 //! [`Endpoint::server`] and [`Endpoint::client`] bind a socket, [`Endpoint::connect`] and [`Endpoint::accept`] make a
-//! [`Connection`], [`Connection::lane`] gives a [`Lane`]. Every knob of the protocol is in [`ConfigBuilder`]. What a custom
+//! [`Connection`], [`Connection::lane`] gives a [`Lane`]. Every knob of the protocol is in [`Config`]. What a custom
 //! socket must do, and a network in memory for tests in virtual time, is in [`socket`].
 
 #![forbid(unsafe_code)]
@@ -15,8 +15,8 @@ mod interfaces;
 pub mod socket;
 
 pub use arq_proto::{
-    self as proto, Config, ConfigBuilder, Connect, ConnectionError, EndpointConfig, EndpointStats,
-    LaneId, PathState, PathStats, Reliability, Stats, MAX_MESSAGE_BYTES,
+    self as proto, Config, Connect, ConnectionError, EndpointConfig, EndpointStats, LaneId,
+    PathState, PathStats, Reliability, Stats, ValidConfig, MAX_MESSAGE_BYTES,
 };
 pub use driver::{
     ConnectError, Connection, Endpoint, Lane, PathInfo, PathInterface, PathInterfaceError,

@@ -19,9 +19,7 @@ use std::{
     time::Duration,
 };
 
-use arq_proto::{
-    Config, ConfigBuilder, EcnCodepoint, EcnState, EndpointConfig, LaneId, Reliability,
-};
+use arq_proto::{Config, EcnCodepoint, EcnState, EndpointConfig, LaneId, Reliability, ValidConfig};
 use arq_tokio::{
     socket::{udp::UdpDatagramSocket, DatagramSocket, ReceiveBatch, Segments},
     Connection, Endpoint, SocketOptions,
@@ -140,7 +138,7 @@ fn the_emulated_network_carries_marks() {
 fn bind(accept: bool, dscp: Option<u32>) -> Endpoint {
     let mut options = SocketOptions::default();
     options.dscp = dscp;
-    let config = EndpointConfig::new(accept.then(Config::default));
+    let config = EndpointConfig::new(accept.then(ValidConfig::default));
     Endpoint::bind("127.0.0.1:0".parse().unwrap(), &options, config, &Handle::current()).unwrap()
 }
 
@@ -164,7 +162,7 @@ async fn talk(from: &Connection, to: &Connection) {
 async fn loopback_carries_marks_in_both_directions() {
     for dscp in [None, Some(0x88)] {
         let (server, client) = (bind(true, dscp), bind(false, dscp));
-        let near = client.connect(server.local_addr(), Config::default()).await.unwrap();
+        let near = client.connect(server.local_addr(), ValidConfig::default()).await.unwrap();
         let far = server.accept().await.unwrap();
         talk(&near, &far).await;
         talk(&far, &near).await;
@@ -218,7 +216,7 @@ async fn marks_of_a_queue_on_the_way_are_echoed_and_heeded() {
         let socket = Arc::new(socket.unwrap());
         let (to, marked) = (socket.local_addr(), Arc::new(AtomicU64::new(0)));
         let relay = tokio::spawn(relay(socket, server.local_addr(), marked.clone()));
-        let config = ConfigBuilder { ecn: on, ..Config::builder() }.build().unwrap();
+        let config = Config { ecn: on, ..Config::default() }.validate().unwrap();
         let near = client.connect(to, config).await.unwrap();
         let far = server.accept().await.unwrap();
         talk(&near, &far).await;

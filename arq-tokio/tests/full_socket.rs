@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use arq_proto::{Config, ConfigBuilder, CongestionConfig, EndpointConfig, LaneId, Reliability};
+use arq_proto::{Config, CongestionConfig, EndpointConfig, LaneId, Reliability, ValidConfig};
 use arq_tokio::{
     socket::{
         memory::{MemoryNetwork, MemorySocket},
@@ -101,14 +101,12 @@ fn lane() -> LaneId {
 }
 
 /// Nothing but the socket keeps a connection from sending on and on.
-fn config() -> Config {
+fn config() -> ValidConfig {
     let congestion = CongestionConfig::Constant { window_bytes: 1 << 20 };
-    ConfigBuilder { timer_granularity: MILLISECOND, congestion, ..Config::builder() }
-        .build()
-        .unwrap()
+    Config { timer_granularity: MILLISECOND, congestion, ..Config::default() }.validate().unwrap()
 }
 
-fn endpoint(socket: impl DatagramSocket, accept: Option<Config>) -> Endpoint {
+fn endpoint(socket: impl DatagramSocket, accept: Option<ValidConfig>) -> Endpoint {
     let config = EndpointConfig::new(accept);
     Endpoint::over(Box::new(socket), config, &Handle::current()).unwrap()
 }

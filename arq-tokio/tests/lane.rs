@@ -7,8 +7,8 @@
 use std::{future::poll_fn, net::SocketAddr, pin::Pin, time::Duration};
 
 use arq_tokio::{
-    socket::memory::MemoryNetwork, Config, ConfigBuilder, Connection, ConnectionError, Endpoint,
-    EndpointConfig, Lane, LaneId, Reliability, SendError,
+    socket::memory::MemoryNetwork, Config, Connection, ConnectionError, Endpoint, EndpointConfig,
+    Lane, LaneId, Reliability, SendError, ValidConfig,
 };
 use bytes::Bytes;
 use futures_core::Stream;
@@ -24,9 +24,9 @@ const LANE: LaneId = LaneId::new(5, Reliability::Reliable).unwrap();
 async fn pair() -> (Connection, Connection) {
     let network = MemoryNetwork::lossless();
     // Virtual time runs on the runtime's timer.
-    let config = ConfigBuilder { timer_granularity: Duration::from_millis(1), ..Config::builder() };
-    let config = config.build().unwrap();
-    let endpoint = |address: ([u8; 4], u16), accept: Option<Config>| {
+    let config = Config { timer_granularity: Duration::from_millis(1), ..Config::default() };
+    let config = config.validate().unwrap();
+    let endpoint = |address: ([u8; 4], u16), accept: Option<ValidConfig>| {
         let socket = network.bind(SocketAddr::from(address)).unwrap();
         let config = EndpointConfig::new(accept);
         Endpoint::over(Box::new(socket), config, &Handle::current()).unwrap()

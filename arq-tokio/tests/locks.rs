@@ -18,7 +18,7 @@ use arq_tokio::{
         memory::{MemoryNetwork, MemorySocket},
         DatagramSocket, ReceiveBatch, Segments,
     },
-    Config, ConfigBuilder, Connection, Endpoint, EndpointConfig, LaneId, Reliability,
+    Config, Connection, Endpoint, EndpointConfig, LaneId, Reliability, ValidConfig,
 };
 use tokio::runtime::{Builder, Handle};
 
@@ -75,7 +75,7 @@ impl DatagramSocket for Asking {
     }
 }
 
-fn endpoint(socket: impl DatagramSocket, accept: Option<Config>) -> Endpoint {
+fn endpoint(socket: impl DatagramSocket, accept: Option<ValidConfig>) -> Endpoint {
     let config = EndpointConfig::new(accept);
     Endpoint::over(Box::new(socket), config, &Handle::current()).unwrap()
 }
@@ -83,8 +83,8 @@ fn endpoint(socket: impl DatagramSocket, accept: Option<Config>) -> Endpoint {
 /// A server that is asked all the while answers a handshake, sends and acknowledges.
 async fn talk() {
     let network = MemoryNetwork::lossless();
-    let config = ConfigBuilder { timer_granularity: Duration::from_millis(1), ..Config::builder() };
-    let config = config.build().unwrap();
+    let config = Config { timer_granularity: Duration::from_millis(1), ..Config::default() };
+    let config = config.validate().unwrap();
     let asked = Arc::<Mutex<Asked>>::default();
     let socket = Asking(network.bind(SERVER.into()).unwrap(), asked.clone());
     let server = Arc::new(endpoint(socket, Some(config.clone())));

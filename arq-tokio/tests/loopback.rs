@@ -6,7 +6,7 @@
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
-use arq_proto::{Config, ConfigBuilder, EndpointConfig, LaneId, Reliability};
+use arq_proto::{Config, EndpointConfig, LaneId, Reliability, ValidConfig};
 use arq_tokio::{Connection, Endpoint, SocketOptions};
 use tokio::{
     net::UdpSocket,
@@ -23,7 +23,7 @@ fn lane() -> LaneId {
 }
 
 fn bind(address: &str, accept: bool, options: &SocketOptions) -> io::Result<Endpoint> {
-    let config = EndpointConfig::new(accept.then(Config::default));
+    let config = EndpointConfig::new(accept.then(ValidConfig::default));
     Endpoint::bind(address.parse().unwrap(), options, config, &Handle::current())
 }
 
@@ -36,7 +36,7 @@ fn client(address: &str) -> Endpoint {
 }
 
 async fn connect(client: &Endpoint, to: SocketAddr) -> Connection {
-    client.connect(to, Config::default()).await.unwrap()
+    client.connect(to, ValidConfig::default()).await.unwrap()
 }
 
 async fn one_mebibyte(from: &Connection, to: &Connection) {
@@ -150,9 +150,8 @@ async fn an_endpoint_that_was_shut_down_frees_its_port_and_keeps_its_connections
     first.shut_down(HANG).await;
     one_mebibyte(&near, &far).await;
 
-    let short =
-        ConfigBuilder { handshake_timeout: Duration::from_millis(200), ..Config::builder() };
-    let refused = client("127.0.0.1:0").connect(to, short.build().unwrap()).await;
+    let short = Config { handshake_timeout: Duration::from_millis(200), ..Config::default() };
+    let refused = client("127.0.0.1:0").connect(to, short.validate().unwrap()).await;
     refused.expect_err("nobody accepts any more");
 
     let second = server("127.0.0.1:0");

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use arq_tokio::{ConfigBuilder, Endpoint, LaneId, Reliability};
+use arq_tokio::{Config, Endpoint, LaneId, Reliability};
 use serde_json::Value;
 use tokio::{net::UdpSocket, time::timeout};
 
@@ -38,8 +38,8 @@ async fn relay(socket: UdpSocket, server: SocketAddr) -> io::Result<()> {
 
 async fn transfer() {
     let any = "127.0.0.1:0".parse().unwrap();
-    let config = ConfigBuilder { mtu: Some(1_472), linger: HANG, ..Default::default() };
-    let config = config.build().unwrap();
+    let config = Config { mtu: Some(1_472), linger: HANG, ..Default::default() };
+    let config = config.validate().unwrap();
     let server = Endpoint::server(any, config.clone()).unwrap();
     let socket = UdpSocket::bind(any).await.unwrap();
     let relayed = socket.local_addr().unwrap();

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use arq_proto::{Config, ConfigBuilder, EndpointConfig, LaneId, Reliability};
+use arq_proto::{Config, EndpointConfig, LaneId, Reliability, ValidConfig};
 use arq_tokio::{
     socket::{
         memory::{MemoryNetwork, MemorySocket},
@@ -101,8 +101,8 @@ impl DatagramSocket for Stalling {
     }
 }
 
-fn config() -> Config {
-    ConfigBuilder { timer_granularity: MS, paths: 4, ..Config::builder() }.build().unwrap()
+fn config() -> ValidConfig {
+    Config { timer_granularity: MS, paths: 4, ..Config::default() }.validate().unwrap()
 }
 
 struct Radios {

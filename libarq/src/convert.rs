@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use arq_proto::{Config, ConfigBuilder, CongestionConfig, Event, FecConfig, LaneId, Stats};
+use arq_proto::{Config, CongestionConfig, Event, FecConfig, LaneId, Stats, ValidConfig};
 
 use crate::engine::{Failure, Told};
 
@@ -73,15 +73,15 @@ pub struct arq_config {
 }
 
 impl arq_config {
-    pub(crate) fn build(&self) -> Result<Config, Failure> {
-        let default = ConfigBuilder::default();
+    pub(crate) fn build(&self) -> Result<ValidConfig, Failure> {
+        let default = Config::default();
         let ms =
             |ms: u32, default| if ms == 0 { default } else { Duration::from_millis(ms.into()) };
         let granularity = match self.timer_granularity_us {
             0 => default.timer_granularity,
             us => Duration::from_micros(us.into()),
         };
-        let builder = ConfigBuilder {
+        let values = Config {
             mtu: (self.mtu != 0).then_some(self.mtu),
             max_rate_bps: (self.max_rate_bps != 0).then_some(self.max_rate_bps),
             deadline: (self.deadline_ms != 0)
@@ -107,7 +107,7 @@ impl arq_config {
             ecn: false,
             ..default
         };
-        builder.build().map_err(|_| Failure::Invalid)
+        values.validate().map_err(|_| Failure::Invalid)
     }
 }
 

@@ -9,8 +9,8 @@ use std::{
 };
 
 use arq_proto::{
-    config::ETHERNET_MTU, Config, Connection, ConnectionHandle, Endpoint, EndpointConfig, Event,
-    LaneId, Routed, SendError, Stats,
+    config::ETHERNET_MTU, Connection, ConnectionHandle, Endpoint, EndpointConfig, Event, LaneId,
+    Routed, SendError, Stats, ValidConfig,
 };
 use bytes::Bytes;
 
@@ -65,7 +65,7 @@ pub(crate) struct Engine {
 impl Engine {
     /// `now_us`, like all times: microseconds of the application's monotonic clock.
     pub(crate) fn new(
-        accept: Option<Config>,
+        accept: Option<ValidConfig>,
         seed: [u8; 32],
         now_us: u64,
     ) -> Result<Self, Failure> {
@@ -89,7 +89,7 @@ impl Engine {
         at(self.epoch, us)
     }
 
-    pub(crate) fn connect(&mut self, now: Instant, to: SocketAddr, config: Config) -> u64 {
+    pub(crate) fn connect(&mut self, now: Instant, to: SocketAddr, config: ValidConfig) -> u64 {
         self.longest = self.longest.max(longest_datagram(&config));
         let (handle, connection) = self.core.connect(now, to, config);
         self.hold(handle, Box::new(connection), false)
@@ -275,6 +275,6 @@ fn id(handle: ConnectionHandle) -> u64 {
 }
 
 /// No packet under this configuration is longer, in bytes.
-fn longest_datagram(config: &Config) -> usize {
+fn longest_datagram(config: &ValidConfig) -> usize {
     config.mtu.unwrap_or(ETHERNET_MTU).into()
 }

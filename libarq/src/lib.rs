@@ -14,7 +14,7 @@ mod engine;
 
 use std::{ffi::c_char, slice};
 
-use arq_proto::{Config, LaneId, VERSION};
+use arq_proto::{LaneId, ValidConfig, VERSION};
 use convert::{arq_address, arq_config, arq_event, arq_stats};
 use engine::{Engine, Failure};
 
@@ -88,7 +88,7 @@ unsafe fn fill(buffer: *mut u8, bytes: &[u8]) -> Result<(), Failure> {
 ///
 /// # Safety
 /// As [`borrow`].
-unsafe fn config(pointer: *const arq_config) -> Result<Config, Failure> {
+unsafe fn config(pointer: *const arq_config) -> Result<ValidConfig, Failure> {
     // SAFETY: the caller's promise is passed on.
     match unsafe { pointer.as_ref() } {
         Some(config) => config.build(),

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use arq_proto::{session::Protection, Config, Connect, EndpointConfig, PathNumber};
+use arq_proto::{session::Protection, Connect, EndpointConfig, PathNumber, ValidConfig};
 use arq_tokio::{socket, ConnectError, Connection, ConnectionError};
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -126,13 +126,13 @@ fn most_paths(config: &LinkConfig, side: Side) -> u8 {
 }
 
 /// A checked configuration and the terms that it offers to the peer.
-fn protocol_config(config: &LinkConfig, side: Side) -> ZResult<Config> {
+fn protocol_config(config: &LinkConfig, side: Side) -> ZResult<ValidConfig> {
     let mut protocol = config.protocol.clone();
     protocol.paths = most_paths(config, side);
     protocol.app_params = terms::offer(config);
     // Who names an address and a port means them.
     protocol.may_change_port = config.bind.is_none();
-    Ok(protocol.build().map_err(|error| zerror!("{error}"))?)
+    Ok(protocol.validate().map_err(|error| zerror!("{error}"))?)
 }
 
 async fn unicast_addresses(endpoint: &EndPoint) -> ZResult<Vec<SocketAddr>> {

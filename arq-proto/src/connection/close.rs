@@ -40,7 +40,7 @@ pub(super) fn shortened(reason: &str) -> &str {
 
 impl Connection {
     /// Ends the connection in order: what is queued is delivered first, for at most
-    /// [`linger`](crate::ConfigBuilder::linger); nothing new is taken.
+    /// [`linger`](crate::Config::linger); nothing new is taken.
     pub fn finish(&mut self, now: Instant) {
         let now = self.advance(now);
         match std::mem::replace(&mut self.state, State::Drained) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use crate::{
-    config::{Config, MIN_WINDOW_BYTES},
+    config::{ValidConfig, MIN_WINDOW_BYTES},
     error::Violation,
     flow::Granted,
     per_lane::PerLane,
@@ -37,7 +37,7 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    pub(super) fn new(config: &Config, now: Instant) -> Self {
+    pub(super) fn new(config: &ValidConfig, now: Instant) -> Self {
         let window = u64::from(config.connection_window_bytes);
         let of_lanes = u64::from(LaneId::PRIORITIES) * u64::from(config.lane_window_bytes);
         Self {
@@ -219,7 +219,7 @@ impl Incoming {
 }
 
 /// What a lane may hold at first: its credit, or a share of the connection's window if it is best effort.
-fn receive_limit(config: &Config, id: LaneId) -> u64 {
+fn receive_limit(config: &ValidConfig, id: LaneId) -> u64 {
     match id.reliability() {
         Reliability::Reliable => config.lane_window_bytes.into(),
         Reliability::BestEffort => {

@@ -37,7 +37,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 
 use crate::{
-    config::{Config, MAX_MTU},
+    config::{ValidConfig, MAX_MTU},
     error::{ConnectionError, SendError},
     event::Event,
     observer::Observer,
@@ -83,7 +83,7 @@ enum State {
 
 /// What one side of an association needs to exist.
 pub(crate) struct Origin {
-    pub(crate) config: Config,
+    pub(crate) config: ValidConfig,
     pub(crate) remote: SocketAddr,
     pub(crate) local_cid: ConnectionId,
     pub(crate) seed: [u8; 32],
@@ -100,7 +100,7 @@ struct Life {
 /// One association. See the [crate] documentation for how it is driven.
 #[derive(Debug)]
 pub struct Connection {
-    config: Config,
+    config: ValidConfig,
     state: State,
     peer_app_params: Bytes,
     peer_identity: Option<Arc<dyn Any + Send + Sync>>,
@@ -171,7 +171,7 @@ impl Connection {
     }
 
     /// What this side tells the peer in the handshake.
-    pub(crate) fn params(config: &Config) -> Params {
+    pub(crate) fn params(config: &ValidConfig) -> Params {
         Params {
             // Who names a path that carries less than every path should means both directions.
             max_datagram_bytes: config.mtu.filter(|&mtu| mtu < BASE_MTU).unwrap_or(MAX_MTU),
@@ -325,7 +325,7 @@ impl Connection {
         self.life.heard_at
     }
 
-    /// The peer's [`ConfigBuilder::app_params`](crate::ConfigBuilder::app_params), once connected.
+    /// The peer's [`Config::app_params`](crate::Config::app_params), once connected.
     #[must_use]
     pub fn peer_app_params(&self) -> &[u8] {
         &self.peer_app_params
@@ -443,6 +443,6 @@ impl Connection {
 }
 
 /// Whether messages of a lane are given up at the deadline of which the peer was told.
-fn has_deadline(config: &Config, id: LaneId) -> bool {
+fn has_deadline(config: &ValidConfig, id: LaneId) -> bool {
     config.deadline.is_some() && id.reliability() == Reliability::BestEffort
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use crate::{
-    config::Config,
+    config::ValidConfig,
     flow::SendCredit,
     per_lane::PerLane,
     redundancy::{
@@ -45,7 +45,7 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    pub(super) fn new(config: &Config, now: Instant) -> Self {
+    pub(super) fn new(config: &ValidConfig, now: Instant) -> Self {
         let limits = QueueLimits::new(config);
         Self {
             lanes: PerLane::new(|id| SendLane::new(id, limits, repair_time(config, id))),
@@ -217,7 +217,7 @@ impl Outgoing {
 }
 
 /// How long messages of a lane are repaired, if it is best effort.
-fn repair_time(config: &Config, id: LaneId) -> Option<Duration> {
+fn repair_time(config: &ValidConfig, id: LaneId) -> Option<Duration> {
     match id.reliability() {
         Reliability::Reliable => None,
         Reliability::BestEffort => config.deadline,

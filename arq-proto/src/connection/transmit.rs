@@ -13,7 +13,7 @@ use std::{
 use super::{draft::Draft, has_deadline, validation::Candidate, Connection, SocketSet, State};
 use crate::{
     batches::{Burst, Plan},
-    config::Config,
+    config::ValidConfig,
     ecn::EcnCodepoint,
     error::ConnectionError,
     observer::Packet,
@@ -79,7 +79,7 @@ fn timestamp(epoch: Instant, at: Instant) -> u32 {
 
 /// What the peer is told about the age of a message, if that has the deadline of which it was told.
 pub(super) fn timestamp_of(
-    config: &Config,
+    config: &ValidConfig,
     epoch: Instant,
     id: LaneId,
     lane: &SendLane,

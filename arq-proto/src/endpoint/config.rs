@@ -7,7 +7,7 @@ use std::{hash::Hasher, sync::Arc};
 use siphasher::sip::SipHasher24;
 
 use crate::{
-    config::Config,
+    config::ValidConfig,
     session::{Protection, Security},
     units::SocketId,
 };
@@ -21,7 +21,7 @@ const UNVALIDATED_HANDSHAKES: usize = 64;
 #[non_exhaustive]
 pub struct EndpointConfig {
     /// The configuration of accepted connections; `None` accepts none.
-    pub accept: Option<Config>,
+    pub accept: Option<ValidConfig>,
     /// Connections at once; further ones are refused. A source, an IPv4 /24 or an IPv6 /48, holds at most 16, or three
     /// for each that is free.
     pub max_connections: usize,
@@ -37,7 +37,7 @@ pub struct EndpointConfig {
 impl EndpointConfig {
     /// Accepts connections with this configuration, or none.
     #[must_use]
-    pub fn new(accept: impl Into<Option<Config>>) -> Self {
+    pub fn new(accept: impl Into<Option<ValidConfig>>) -> Self {
         Self {
             accept: accept.into(),
             max_connections: DEFAULT_MAX_CONNECTIONS,
@@ -77,7 +77,7 @@ impl EndpointConfig {
 #[non_exhaustive]
 pub struct Connect {
     /// Its configuration.
-    pub config: Config,
+    pub config: ValidConfig,
     /// What it is protected by. A peer that takes something else is an error.
     pub protection: Protection,
     /// Whom the peer must prove to be where packets are sealed: the name or IP address in its certificate.
@@ -108,7 +108,7 @@ impl Connect {
     /// Seals packets with the keys of a handshake with `server_name`.
     #[must_use]
     pub fn sealed(
-        config: Config,
+        config: ValidConfig,
         security: Arc<dyn Security>,
         server_name: impl Into<String>,
     ) -> Self {
@@ -117,9 +117,9 @@ impl Connect {
     }
 }
 
-impl From<Config> for Connect {
+impl From<ValidConfig> for Connect {
     /// In the clear.
-    fn from(config: Config) -> Self {
+    fn from(config: ValidConfig) -> Self {
         Self { config, ..Self::default() }
     }
 }

@@ -19,7 +19,7 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 
 use crate::{
     admission::{Answers, Places, Seats},
-    config::Config,
+    config::ValidConfig,
     connection::{is_same, Accepted, Connection, EndpointEvent, Origin, ProvenClient, ATTEMPTS},
     error::RefuseReason,
     session::Protection,
@@ -181,7 +181,7 @@ impl Endpoint {
     }
 
     /// Changes how new connections are accepted; `None` accepts none. Existing ones live on.
-    pub fn set_accept(&mut self, accept: Option<Config>) {
+    pub fn set_accept(&mut self, accept: Option<ValidConfig>) {
         self.config.accept = accept;
     }
 
@@ -440,7 +440,7 @@ impl Endpoint {
         &mut self,
         now: Instant,
         claim: &Claim,
-        config: Config,
+        config: ValidConfig,
         accepted: Accepted,
     ) -> Routed {
         let Claim { from, server: local_cid, instance, .. } = *claim;
@@ -462,7 +462,12 @@ impl Endpoint {
         Routed::Accepted { handle, connection, older }
     }
 
-    fn origin(&mut self, config: Config, remote: SocketAddr, local_cid: ConnectionId) -> Origin {
+    fn origin(
+        &mut self,
+        config: ValidConfig,
+        remote: SocketAddr,
+        local_cid: ConnectionId,
+    ) -> Origin {
         let mut seed = [0; 32];
         self.rng.fill_bytes(&mut seed);
         Origin { config, remote, local_cid, seed }

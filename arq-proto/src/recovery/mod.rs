@@ -65,7 +65,7 @@ use sleep::Sleeps;
 
 use crate::{
     batches::Burst,
-    config::Config,
+    config::ValidConfig,
     congestion::{
         self,
         breaker::{Breaker, Lost},
@@ -145,7 +145,7 @@ pub(crate) struct Recovery {
 }
 
 impl Recovery {
-    pub(crate) fn new(config: &Config, mtu: u16, left_out: LeftOut, now: Instant) -> Self {
+    pub(crate) fn new(config: &ValidConfig, mtu: u16, left_out: LeftOut, now: Instant) -> Self {
         let max_rate = config.max_rate_bps.map(Rate::from_bits_per_second);
         Self {
             ledger: SentLedger::default(),

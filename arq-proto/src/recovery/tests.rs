@@ -11,7 +11,7 @@ const MS: Duration = Duration::from_millis(1);
 
 fn recovery(now: Instant) -> Recovery {
     let left_out = LeftOut::new(&mut ChaCha8Rng::from_seed([0; 32]));
-    Recovery::new(&Config::default(), 1_200, left_out, now)
+    Recovery::new(&ValidConfig::default(), 1_200, left_out, now)
 }
 
 fn packet(sent_at: Instant, in_flight: bool) -> SentPacket {

@@ -135,7 +135,10 @@ pub(crate) fn addition(out: &Out, parity: usize) -> Addition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::redundancy::Channel;
+    use crate::{
+        redundancy::Channel,
+        units::{Probability, Rate},
+    };
 
     const MS: Duration = Duration::from_millis(1);
     const FAST: Duration = Duration::from_micros(70);
@@ -163,6 +166,66 @@ mod tests {
         assert_eq!(auto_parity(9, 10, 3.0, FAST), 0);
         // None where the symbol takes as long as it saves.
         assert_eq!(auto_parity(9, 10, 1.0, 22 * MS), 0);
+    }
+
+    // ARQ-REP-6
+    #[test]
+    fn losses_too_few_or_in_a_short_burst_are_told_apart() {
+        let parity = |count: usize, channel| {
+            let shape = Shape { message_bytes: count * 1_112, chunk_bytes: 1_112 };
+            Redundancy::over(channel).worthwhile_parity(shape, OVERHEAD, FAST.as_secs_f64())
+        };
+        let independent = |ppm| Channel::independent(Probability::from_ppm(ppm));
+        assert_eq!(parity(57, independent(7_000)), 0, "not worth any byte");
+        assert_ne!(parity(57, independent(9_000)), 0);
+        assert_eq!(parity(1, independent(500_000)), 0, "never for a single chunk");
+        assert_eq!(parity(2, independent(250_000)), 1);
+        assert_ne!(
+            parity(9, Channel::of(10, 2.2)),
+            0,
+            "a burst shorter than a quarter of nine chunks"
+        );
+    }
+
+    /// Symbols that make up for a retransmission cost half, ten of them here: from a price on, none are sent.
+    // ARQ-REP-6
+    #[test]
+    fn a_symbol_that_replaces_a_retransmission_costs_half() {
+        let parity = |micros| auto_parity(57, 14, 1.0, Duration::from_micros(micros));
+        let ends = (1..10_000).step_by(10).find(|&micros| parity(micros) == 0);
+        assert_eq!(ends, Some(2_931));
+    }
+
+    // ARQ-REP-6
+    #[test]
+    fn a_symbol_delays_every_message_behind_it() {
+        let shape = Shape { message_bytes: 10_000, chunk_bytes: 1_112 };
+        let redundancy = Redundancy::over(Channel::of(10, 1.0));
+        let at = |rate: u64, behind, bulk| {
+            let rate = Rate::from_bytes_per_second(rate);
+            Redundancy { rate, ..redundancy }.parity(100, shape, 1_200, (behind, bulk))
+        };
+        let rates = [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000];
+        for (rate, behind) in rates.into_iter().flat_map(|rate| [1, 2, 3, 9].map(|n| (rate, n))) {
+            let slower = rate / (1 + behind as u64);
+            assert_eq!(at(rate, behind, false), at(slower, 0, false), "{behind} behind at {rate}");
+        }
+        assert_eq!(rates.map(|rate| at(rate, 3, false)), [0, 0, 1, 2, 3]);
+        assert_eq!(at(10_000_000, 0, true), 0, "another round trip delays nobody");
+        let counting = Redundancy { counts_packets: true, ..redundancy };
+        assert_eq!(counting.parity(100, shape, 1_200, (0, false)), 0, "packets are what is scarce");
+    }
+
+    // ARQ-REP-6
+    #[test]
+    fn bursts_take_from_the_budget() {
+        let budget = |message_bytes: usize, chunk_bytes: usize, run: f64| {
+            let shape = Shape { message_bytes, chunk_bytes };
+            Redundancy::over(Channel::of(10, run)).budget(shape, OVERHEAD)
+        };
+        assert_eq!([1.0, 2.0].map(|run| budget(10_000, 834, run)), [4, 2]);
+        assert_eq!([1.0, 2.0].map(|run| budget(65_535, 1_112, run)), [10, 8]);
+        assert_eq!([0, 100].map(overhead), [54, 55]);
     }
 
     // ARQ-REP-6

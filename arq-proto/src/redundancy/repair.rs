@@ -288,10 +288,59 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::redundancy::Channel;
 
     fn symbols(needed: usize, percent: u32, bulk: bool) -> usize {
         let loss = Probability::from_ppm(percent * 10_000);
         Target::new(loss).in_bulk(bulk).symbols_for(needed)
+    }
+
+    /// Ten chunks of a message are missing and on their way, in the first round.
+    fn ten_missing() -> Out {
+        Out {
+            shape: Shape { message_bytes: 20_000, chunk_bytes: 1_000 },
+            missing: 10,
+            expected: 10,
+            expected_of_first_round: 10,
+            in_flight: 10,
+            lost: 0,
+            unused: 50,
+            lost_sendings: 0,
+            is_repaired: false,
+            has_left: true,
+            is_heard_of: false,
+        }
+    }
+
+    // ARQ-REP-3
+    #[test]
+    fn another_path_takes_what_is_missing_without_the_silent_one() {
+        let base = ten_missing();
+        let coded = |symbols| Addition::Coded { symbols, and_lost: false };
+        let uncodable = Shape { message_bytes: 10_100, chunk_bytes: 10_000 };
+        for (out, silent, coding, addition) in [
+            (base, 10, true, coded(10)),
+            (Out { expected: 14, ..base }, 10, true, coded(6)),
+            (base, 0, true, Addition::Nothing),
+            (Out { expected: 20, ..base }, 10, true, Addition::Nothing),
+            (Out { unused: 10, ..base }, 10, true, coded(10)),
+            (Out { unused: 9, ..base }, 10, true, Addition::Unacked(1)),
+            (Out { missing: 2, ..base }, 10, true, Addition::Unacked(1)),
+            (Out { missing: 3, ..base }, 10, true, coded(3)),
+            (base, 10, false, Addition::Unacked(1)),
+            (Out { shape: uncodable, ..base }, 10, true, Addition::Unacked(1)),
+        ] {
+            assert_eq!(instead_of(&out, silent, coding), addition, "{out:?}, {silent}, {coding}");
+        }
+    }
+
+    // ARQ-REP-2
+    #[test]
+    fn only_independent_losses_are_chance() {
+        let chance = |channel| Redundancy::over(channel).chance();
+        let medium = Channel::of(10, 1.0);
+        assert_eq!(chance(medium), Some(Target::new(medium.upper)));
+        assert_eq!(chance(Channel::of(10, 3.0)), None);
     }
 
     // ARQ-REP-2

@@ -74,7 +74,7 @@ impl Redundancy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::redundancy::Channel;
+    use crate::{config::FecConfig, redundancy::Channel};
 
     /// Its number takes two bytes.
     const SEQ: MessageSeq = 100;
@@ -97,10 +97,33 @@ mod tests {
         {
             assert_eq!(chosen(bytes, percent, run), 1_112, "{bytes} bytes");
         }
-        // Never below the least chunk.
-        for bytes in 1_113..=SMALL_BYTES {
+        // No two in a packet, and never below the least chunk.
+        for bytes in 1_121..=SMALL_BYTES {
             let chunk = chosen(bytes, 10, 1.0);
-            assert!((512..=1_112).contains(&chunk), "{bytes} bytes: chunks of {chunk}");
+            assert!((561..=1_112).contains(&chunk), "{bytes} bytes: chunks of {chunk}");
+            let redundancy = Redundancy::over(Channel::of(25, 1.0));
+            let chunk = redundancy.chunk_bytes(SEQ, bytes, 900, 1_112, false);
+            assert!((512..=900).contains(&chunk), "{bytes} bytes: chunks of {chunk}");
+        }
+        let sizes = [2_000, 5_000, 10_000, SMALL_BYTES].map(|bytes| chosen(bytes, 10, 1.0));
+        assert_eq!(sizes, [667, 834, 715, 964]);
+    }
+
+    // ARQ-REP-7
+    #[test]
+    fn where_parity_is_not_wanted_chunks_are_long() {
+        let base = Redundancy::over(Channel::of(10, 1.0));
+        let chunk =
+            |redundancy: Redundancy, bulk| redundancy.chunk_bytes(SEQ, 9_000, 1_112, 1_112, bulk);
+        assert!(chunk(base, false) < 1_000, "as long as nine can be");
+        assert_eq!(chunk(base, true), 1_112);
+        for other in [
+            Redundancy { counts_packets: true, ..base },
+            Redundancy { fec: FecConfig::Percent(20), ..base },
+            Redundancy { coding: false, ..base },
+            Redundancy { channel: Channel::of(0, 1.0), ..base },
+        ] {
+            assert_eq!(chunk(other, false), 1_112, "{other:?}");
         }
     }
 

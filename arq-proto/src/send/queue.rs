@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use crate::{config::Config, units::Rate};
+use crate::{config::ValidConfig, units::Rate};
 
 /// The bound in bytes, unless the configuration has another.
 const BYTES: usize = 256 << 10;
@@ -51,7 +51,7 @@ pub(crate) struct Outlet {
 }
 
 impl QueueLimits {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &ValidConfig) -> Self {
         Self {
             bytes: config.queue_bytes.map(|bytes| bytes as usize),
             age: config.queue_age,
@@ -95,13 +95,14 @@ impl QueueLimits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
 
     const MS: Duration = Duration::from_millis(1);
     const MBPS: u64 = 1_000_000;
 
     fn limits(bytes: Option<u32>) -> QueueLimits {
-        let config = crate::config::ConfigBuilder { queue_bytes: bytes, ..Config::builder() };
-        QueueLimits::new(&config.build().unwrap())
+        let config = Config { queue_bytes: bytes, ..Config::default() };
+        QueueLimits::new(&config.validate().unwrap())
     }
 
     fn waiting(kb: usize, age_ms: u32) -> Waiting {

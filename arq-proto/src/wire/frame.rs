@@ -475,6 +475,28 @@ mod tests {
             })
     }
 
+    fn whole() -> impl Strategy<Value = Frame<'static>> {
+        (lanes(), 0_u64..1 << 40, 1..=MAX_MESSAGE_BYTES).prop_map(|(lane, seq, len)| {
+            let data = &PAYLOAD[..len];
+            let (message_bytes, chunk_bytes) = (len, len);
+            Frame::Chunk(ChunkFrame { lane, seq, message_bytes, chunk_bytes, index: 0, data })
+        })
+    }
+
+    fn of_paths() -> impl Strategy<Value = Frame<'static>> {
+        let wish = prop::sample::select(&[PathUse::Available, PathUse::Backup, PathUse::Paused]);
+        (0..PathNumber::COUNT as u8, 0_u64..1 << 62, wish, any::<bool>()).prop_map(
+            |(path, sequence, wish, acks)| {
+                let path = PathNumber(path);
+                let ack = Ack { delay_us: sequence, ranges: smallvec![(0, 3)], ecn: None };
+                match acks {
+                    true => Frame::PathAck { path, ack },
+                    false => Frame::PathState { path, sequence, wish },
+                }
+            },
+        )
+    }
+
     fn repairs() -> impl Strategy<Value = Frame<'static>> {
         (lanes(), 0_u64..1 << 40, 2..=MAX_CHUNKS, 512_usize..9_000, 0..MAX_REPAIR_SYMBOLS).prop_map(
             |(lane, seq, count, chunk_bytes, index)| {
@@ -503,8 +525,68 @@ mod tests {
             any::<u64>().prop_map(Frame::PathChallenge),
             any::<u64>().prop_map(Frame::PathResponse),
             chunks(),
+            whole(),
             repairs(),
+            of_paths(),
         ]
+    }
+
+    // ARQ-ERR-3
+    #[test]
+    fn the_limits_of_fields_are_kept() {
+        let last = PathNumber::COUNT as u8 - 1;
+        let longest = vec![b'x'; MAX_REASON_BYTES];
+        let reason = |text: &[u8]| {
+            let mut bytes = vec![CLOSE];
+            put_varint(&mut bytes, text.len() as u64);
+            bytes.extend_from_slice(text);
+            bytes
+        };
+        let chunk = |chunk_bytes, index| {
+            let (lane, data) = (LaneId::from_wire(0), &PAYLOAD[..chunk_bytes]);
+            let message_bytes = 2 * chunk_bytes;
+            let frame = ChunkFrame { lane, seq: 0, message_bytes, chunk_bytes, index, data };
+            let mut bytes = Vec::new();
+            frame.encode(&mut bytes);
+            bytes
+        };
+        for (allowed, beyond, field) in [
+            (vec![PATH_STATE, last, 0, 0], vec![PATH_STATE, last + 1, 0, 0], "path.number"),
+            (reason(&longest), reason(&[&longest[..], b"x"].concat()), "close.reason"),
+            (chunk(512, 1), chunk(511, 1), "chunk.size"),
+            (chunk(600, 1), chunk(600, 2), "chunk.index"),
+        ] {
+            assert!(Frame::decode(&mut Reader::new(&allowed)).is_ok(), "{field}");
+            let refused = Frame::decode(&mut Reader::new(&beyond));
+            assert_eq!(refused, Err(DecodeError::Invalid(field)));
+        }
+    }
+
+    // ARQ-FRM-2
+    #[test]
+    fn padding_ends_where_another_frame_begins() {
+        let mut reader = Reader::new(&[PADDING, PADDING, PADDING, PING]);
+        for frame in [Some(Frame::Padding), Some(Frame::Ping), None] {
+            assert_eq!(Frame::decode(&mut reader), Ok(frame));
+        }
+    }
+
+    // ARQ-ACK-1
+    #[test]
+    fn what_only_tells_needs_no_acknowledgement() {
+        let ack = Ack { delay_us: 0, ranges: smallvec![(0, 1)], ecn: None };
+        let path = PathNumber(1);
+        for (frame, elicits) in [
+            (Frame::Padding, false),
+            (Frame::Ack(ack.clone()), false),
+            (Frame::PathAck { path, ack }, false),
+            (Frame::Timestamp { lane: LaneId::from_wire(0), ms: 0 }, false),
+            (Frame::Ping, true),
+            (Frame::MaxData { bytes: 0 }, true),
+            (Frame::PathState { path, sequence: 0, wish: PathUse::Backup }, true),
+        ] {
+            assert_eq!(frame.is_ack_eliciting(), elicits, "{frame:?}");
+        }
     }
 
     proptest! {

@@ -487,6 +487,62 @@ mod tests {
         }
     }
 
+    // ARQ-PKT-1
+    #[test]
+    fn the_first_byte_tells_the_kind() {
+        let data = |cookie| Ok(PacketKind::Data { cookie });
+        for (first, kind) in [
+            (HELLO, Ok(PacketKind::Hello)),
+            (CHALLENGE, Ok(PacketKind::Challenge)),
+            (REFUSE, Ok(PacketKind::Refuse)),
+            (RESET, Ok(PacketKind::Reset)),
+            (HANDSHAKE, Ok(PacketKind::Handshake)),
+            (SEALED, Ok(PacketKind::Sealed)),
+            (SEALED | 1, Ok(PacketKind::Sealed)),
+            (DATA, data(false)),
+            (DATA | FLAG_ACK_NOW, data(false)),
+            (DATA | FLAG_COOKIE, data(true)),
+            (0xff, Err(DecodeError::Invalid("packet.kind"))),
+        ] {
+            assert_eq!(PacketKind::of(first), kind, "{first:#x}");
+        }
+    }
+
+    fn hello_with(versions: Vec<u32>) -> Hello {
+        Hello { scid: ID, instance: 7, attempt: 3, versions, bytes: LEAST_HELLO_BYTES }
+    }
+
+    // ARQ-HS-3
+    #[test]
+    fn a_hello_has_a_least_length_and_a_version() {
+        const COUNT: usize = 1 + 8 + 8 + 1;
+        let decoded = |count: usize| {
+            let mut bytes = encoded(|out| hello_with(vec![7; MAX_VERSIONS]).encode(out));
+            bytes[COUNT] = count as u8;
+            bytes.truncate(bytes.len() - CHECKSUM_BYTES);
+            finish(&mut bytes, 0, None);
+            Hello::decode(&bytes).map(|hello| hello.versions.len())
+        };
+        let none = Err(DecodeError::Invalid("hello.versions"));
+        assert_eq!([1, MAX_VERSIONS].map(decoded), [Ok(1), Ok(MAX_VERSIONS)]);
+        assert_eq!([0, MAX_VERSIONS + 1].map(decoded), [none, none]);
+        let least = hello_with(vec![7]);
+        assert_eq!(Hello::decode(&encoded(|out| least.encode(out))), Ok(least));
+        for len in [0, usize::from(LEAST_HELLO_BYTES) - 1] {
+            let short = Hello::decode(&vec![0; len]);
+            assert_eq!(short, Err(DecodeError::Truncated("hello.padding")));
+        }
+    }
+
+    // ARQ-HS-3
+    #[test]
+    fn each_reason_to_refuse_round_trips() {
+        for reason in [RefuseReason::Busy, RefuseReason::Handshake { alert: 42 }] {
+            let refuse = Refuse { dcid: ID, reason, versions: Vec::new() };
+            assert_eq!(Refuse::decode(&encoded(|out| refuse.encode(out))), Ok(refuse));
+        }
+    }
+
     #[test]
     fn data_headers_round_trip() {
         for (ack_now, cookie) in [
@@ -496,7 +552,12 @@ mod tests {
             let header = DataHeader { dcid: ID, ack_now, number: 9, span: 70, cookie };
             let bytes = encoded(|out| header.encode(out));
             assert_eq!(peek_connection_id(&bytes), Some(ID));
-            assert_eq!(DataHeader::decode(&mut Reader::new(&bytes)), Ok(header));
+            assert_eq!(peek_number(&bytes), Some((ID, 9)));
+            assert_eq!(DataHeader::decode(&mut Reader::new(&bytes)), Ok(header.clone()));
+            let mut asking = bytes;
+            DataHeader::set_ack_now(&mut asking);
+            let asking = DataHeader::decode(&mut Reader::new(&asking));
+            assert_eq!(asking, Ok(DataHeader { ack_now: true, ..header }));
         }
     }
 }

@@ -10,8 +10,7 @@ use std::{
 };
 
 use arq_proto::{
-    Config, ConfigBuilder, CongestionConfig, Connection, Endpoint, EndpointConfig, LaneId,
-    Reliability, Routed,
+    Config, CongestionConfig, Connection, Endpoint, EndpointConfig, LaneId, Reliability, Routed,
 };
 use bytes::Bytes;
 
@@ -34,11 +33,11 @@ impl Link {
     pub(crate) fn new() -> Self {
         #[allow(clippy::disallowed_methods, reason = "the clock of the driver")]
         let now = Instant::now();
-        let config = ConfigBuilder {
+        let config = Config {
             congestion: CongestionConfig::Constant { window_bytes: 4 << 20 },
-            ..Config::builder()
+            ..Config::default()
         };
-        let config = config.build().expect("the configuration is valid");
+        let config = config.validate().expect("the configuration is valid");
         let addresses: [SocketAddr; 2] = [([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 2).into()];
         let accept = EndpointConfig::new(config.clone());
         let mut server = Endpoint::new(accept, [1; 32], now);

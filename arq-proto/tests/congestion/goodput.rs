@@ -114,9 +114,9 @@ fn every_controller_fills_a_path_without_loss() {
 }
 
 /// What a client that sends without end delivers beside a server that does, Mb/s over ten seconds.
-fn upload_beside_download(client: ConfigBuilder, up: Path, down: Path) -> f64 {
+fn upload_beside_download(client: Config, up: Path, down: Path) -> f64 {
     let host = |name, address: &str| HostConfig::new(name, address.parse().unwrap());
-    let accept = Some(config(CongestionConfig::Bbr).build().unwrap());
+    let accept = Some(config(CongestionConfig::Bbr).validate().unwrap());
     let mut world = World::new(SEED);
     let near = world.add_host(host("client", "10.0.0.1:1"));
     let far = world.add_host(HostConfig {
@@ -126,7 +126,7 @@ fn upload_beside_download(client: ConfigBuilder, up: Path, down: Path) -> f64 {
     });
     world.lay_wire(near, far, up.up());
     world.lay_wire(far, near, down.up());
-    world.connect(near, far, client.build().unwrap(), bulk());
+    world.connect(near, far, client.validate().unwrap(), bulk());
     let mut read = || {
         world.run_for(10 * SECOND).unwrap();
         let accepted = *world.accepted(far).last().unwrap();
@@ -143,7 +143,7 @@ fn acknowledgements_of_a_download_leave_the_upload_its_rate() {
         [(1, 50, None), (2, 100, None), (20, 20, Some(1_000_000)), (100, 100, Some(2_000_000))]
     {
         let path = |mbps| Path { mbps, ..PATH };
-        let client = ConfigBuilder { max_rate_bps, ..config(CongestionConfig::Bbr) };
+        let client = Config { max_rate_bps, ..config(CongestionConfig::Bbr) };
         let upload = upload_beside_download(client, path(up_mbps), path(down_mbps));
         let most = max_rate_bps.map_or(up_mbps as f64, |bps| bps as f64 / 1e6);
         println!("{up_mbps} up, {down_mbps} down, {max_rate_bps:?}: {upload:.2} of {most} Mb/s");
@@ -164,7 +164,7 @@ fn max_rate_is_kept_to_two_percent_by_every_controller() {
         for mbps in [1.0, 20.0] {
             let mut shared = Path { loss, ..PATH }.shared();
             let max_rate_bps = Some((mbps * 1e6) as u64);
-            shared.join(ConfigBuilder { max_rate_bps, ..config(congestion) }, bulk());
+            shared.join(Config { max_rate_bps, ..config(congestion) }, bulk());
             shared.world.run_for(3 * SECOND).unwrap();
             let before = shared.client(0).connection().stats().bytes_sent;
             shared.world.run_for(10 * SECOND).unwrap();

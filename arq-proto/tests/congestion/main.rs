@@ -15,7 +15,7 @@ mod traps;
 
 use std::time::Duration;
 
-use arq_proto::{Config, ConfigBuilder, CongestionConfig, EndpointConfig};
+use arq_proto::{Config, CongestionConfig, EndpointConfig};
 use arq_sim::{AppPlan, Bottleneck, Flow, HostConfig, Loss, Shared, WireConfig, World};
 
 const MS: Duration = Duration::from_millis(1);
@@ -83,8 +83,8 @@ fn of_eight(run: impl Fn(u64) -> f64) -> (f64, f64) {
     ((runs[3] + runs[4]) / 2.0, runs[0])
 }
 
-fn config(congestion: CongestionConfig) -> ConfigBuilder {
-    ConfigBuilder { congestion, ..Config::builder() }
+fn config(congestion: CongestionConfig) -> Config {
+    Config { congestion, ..Config::default() }
 }
 
 /// One lane with always something to send.

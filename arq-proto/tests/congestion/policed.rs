@@ -43,7 +43,7 @@ impl Offer {
 }
 
 /// Bytes sent for each that arrived, and the share of the policer's rate that was of use.
-fn waste(seed: u64, offer: Offer, config: ConfigBuilder) -> (f64, f64) {
+fn waste(seed: u64, offer: Offer, config: Config) -> (f64, f64) {
     let policer = policer(seed);
     let up = WireConfig { policer: Some(policer), ..WireConfig::with_delay(40 * MS) };
     let scenario = Scenario::new(seed).config(config);
@@ -78,7 +78,7 @@ fn a_policer_far_below_what_is_offered_is_not_fed() {
             for offer in
                 [Offer::Images(4), Offer::Images(5), Offer::ImagesAndCommands(5), Offer::Bulk]
             {
-                let config = ConfigBuilder { fec, ..config(congestion) };
+                let config = Config { fec, ..config(congestion) };
                 let runs: Vec<_> = SEEDS.map(|seed| waste(seed, offer, config.clone())).collect();
                 let case = format!("{congestion:?}, {fec:?}, {offer:?}");
                 println!("{case}: {runs:.2?}");

@@ -144,7 +144,7 @@ fn steps_of_the_round_trip_are_followed() {
     let (median, worst) = of_eight(|seed| {
         let mut pair = arq_sim::Pair::new(
             &arq_sim::Scenario::new(seed)
-                .config(ConfigBuilder { lane_window_bytes: 8 << 20, ..config(BBR) })
+                .config(Config { lane_window_bytes: 8 << 20, ..config(BBR) })
                 .client_sends(bulk().flows),
         );
         let over_steps = [20 * MS, 80 * MS, 10 * MS, 40 * MS].map(|round_trip| {
@@ -164,7 +164,7 @@ fn steps_of_the_round_trip_are_followed() {
 
 /// Mb/s that arrive in each second of `time` over a path that becomes `after` when a connection has got used to `before`.
 fn over_a_change(seed: u64, before: Path, after: Path, time: u32) -> Vec<f64> {
-    let config = ConfigBuilder { lane_window_bytes: 8 << 20, ..config(BBR) };
+    let config = Config { lane_window_bytes: 8 << 20, ..config(BBR) };
     let scenario = arq_sim::Scenario::new(seed).config(config).client_sends(bulk().flows);
     let mut pair = arq_sim::Pair::new(&scenario);
     let mut read = 0;

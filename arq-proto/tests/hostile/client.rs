@@ -13,8 +13,8 @@ use arq_proto::{
         params::Params,
         BASE_MTU, VERSION,
     },
-    Config, Connection, ConnectionError, ConnectionId, EcnCounts, Endpoint, EndpointConfig,
-    RefuseReason, Routed,
+    Connection, ConnectionError, ConnectionId, EcnCounts, Endpoint, EndpointConfig, RefuseReason,
+    Routed, ValidConfig,
 };
 use arq_sim::{
     hostile::{self, Sighting},
@@ -54,10 +54,10 @@ pub(crate) struct Client {
 impl Client {
     /// It waits for the answer to its HELLO.
     pub(crate) fn waiting() -> Self {
-        Self::waiting_with(Config::default())
+        Self::waiting_with(ValidConfig::default())
     }
 
-    fn waiting_with(config: Config) -> Self {
+    fn waiting_with(config: ValidConfig) -> Self {
         let now = Clock::new().now();
         let mut endpoint = Endpoint::new(EndpointConfig::default(), [2; 32], now);
         let (_, mut connection) = endpoint.connect(now, server(), config);
@@ -79,7 +79,7 @@ impl Client {
     }
 
     /// Its server announces these parameters, and has answered.
-    pub(crate) fn of_server(config: Config, params: Params) -> Self {
+    pub(crate) fn of_server(config: ValidConfig, params: Params) -> Self {
         let mut client = Self::waiting_with(config);
         client.challenge_with(SERVER_ID, params);
         client.ping();

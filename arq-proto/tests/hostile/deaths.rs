@@ -22,7 +22,7 @@ use arq_proto::{
         packet::{Challenge, Cookie, DataHeader, Echo, Hello, Refuse, Reset},
         VERSION,
     },
-    Config, ConfigBuilder, ConnectionId, EcnCounts, RefuseReason, Reliability,
+    Config, ConnectionId, EcnCounts, RefuseReason, Reliability,
 };
 use arq_sim::{
     hostile::{self, Sighting},
@@ -78,10 +78,10 @@ fn opening(seed: u64) -> Scenario {
 
 /// The server reads slower than the client sends.
 fn slow_reader(seed: u64) -> Scenario {
-    let config = ConfigBuilder {
+    let config = Config {
         lane_window_bytes: 128 << 10,
         connection_window_bytes: 128 << 10,
-        ..Config::builder()
+        ..Config::default()
     };
     let mut scenario = Scenario::new(seed)
         .wire(lossy(0.0))

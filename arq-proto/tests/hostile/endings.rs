@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arq_proto::{
     wire::packet::{Echo, Refuse, Reset},
-    Config, ConnectionError, ConnectionId, LaneId, RefuseReason,
+    ConnectionError, ConnectionId, LaneId, RefuseReason, ValidConfig,
 };
 use arq_sim::{harness::Victim, AppPlan, Flow, HostConfig, Pair, Scenario, WireConfig};
 use bytes::Bytes;
@@ -138,7 +138,7 @@ fn a_reset_proves_itself_by_a_number_that_was_sent_lately() {
 
 /// Both sides, whose peer has answered within 10 ms so far.
 fn both() -> (Client, Victim) {
-    (sent(Client::confirmed()), sent(Victim::new(Config::default())))
+    (sent(Client::confirmed()), sent(Victim::new(ValidConfig::default())))
 }
 
 /// The peer has restarted, and answers each packet by a RESET a millisecond later.
@@ -214,7 +214,7 @@ fn a_newcomer_at_an_address_that_the_peer_has_left_replaces_nothing() {
             let wire = WireConfig::with_delay(10 * MS);
             pair.world.lay_wire(newcomer, server, wire.clone());
             pair.world.lay_wire(server, newcomer, wire);
-            pair.world.connect(newcomer, server, Config::default(), AppPlan::default());
+            pair.world.connect(newcomer, server, ValidConfig::default(), AppPlan::default());
             pair.world
                 .run_until(SEC, |world| world.accepted(server).len() == 2)
                 .unwrap_or_else(|halt| panic!("seed {seed}: {halt}"));

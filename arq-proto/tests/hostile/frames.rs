@@ -9,8 +9,8 @@ use arq_proto::{
         cursor::put_varint,
         frame::{ChunkFrame, Frame, RepairFrame, Shape},
     },
-    Config, ConfigBuilder, ConnectionError, Datagram, FecConfig, LaneId, Reliability, Scheme,
-    SocketId, Violation,
+    Config, ConnectionError, Datagram, FecConfig, LaneId, Reliability, Scheme, SocketId,
+    ValidConfig, Violation,
 };
 use arq_sim::{
     harness::{FrameOp, Victim},
@@ -25,7 +25,7 @@ use crate::{
 
 /// What the peer's frames do to a connection.
 fn ends_with(frames: &[u8]) -> Option<ConnectionError> {
-    let mut victim = Victim::new(Config::default());
+    let mut victim = Victim::new(ValidConfig::default());
     victim.frames(frames);
     victim.connection().close_reason().cloned()
 }
@@ -58,7 +58,7 @@ fn chunk_on(lane: LaneId, seq: u64, shape: Shape, index: usize) -> Vec<u8> {
 // ARQ-ACK-6
 #[test]
 fn acknowledging_what_was_never_sent_ends_the_connection() {
-    let mut victim = Victim::new(Config::default());
+    let mut victim = Victim::new(ValidConfig::default());
     let mut frames = Vec::new();
     let beyond = FrameOp::AckRanges { below: -1, delay: 0, ranges: Vec::new() };
     beyond.encode(victim.newest(), &mut frames);
@@ -75,8 +75,8 @@ fn acknowledging_what_was_never_sent_ends_the_connection() {
 #[test]
 fn acknowledging_everything_unseen_ends_the_connection() {
     // A packet for each message.
-    let config = ConfigBuilder { fec: FecConfig::Off, ..Config::builder() };
-    let mut victim = Victim::new(config.build().unwrap());
+    let config = Config { fec: FecConfig::Off, ..Config::default() };
+    let mut victim = Victim::new(config.validate().unwrap());
     let lane = LaneId::all().next().unwrap();
     let mut messages = 0;
     while victim.connection().close_reason().is_none() && messages < 200 {
@@ -121,8 +121,8 @@ fn absurd_values_end_the_connection_with_a_name() {
 // ARQ-FLW-2
 #[test]
 fn credit_is_enforced() {
-    let config = ConfigBuilder { lane_window_bytes: 1 << 17, ..Config::builder() };
-    let mut victim = Victim::new(config.build().unwrap());
+    let config = Config { lane_window_bytes: 1 << 17, ..Config::default() };
+    let mut victim = Victim::new(config.validate().unwrap());
     for seq in 0..1_000 {
         // One chunk of each message: the rest is reserved and never comes.
         victim.frames(&chunk(seq, 60_000, 1_000, 1));
@@ -136,12 +136,12 @@ fn credit_is_enforced() {
 // ARQ-FLW-2
 #[test]
 fn lanes_that_keep_to_their_windows_keep_to_the_connections_as_well() {
-    let config = ConfigBuilder {
+    let config = Config {
         lane_window_bytes: 256 << 10,
         connection_window_bytes: 1 << 20,
-        ..Config::builder()
+        ..Config::default()
     };
-    let config = config.build().unwrap();
+    let config = config.validate().unwrap();
     let lanes: Vec<_> =
         LaneId::all().filter(|lane| lane.reliability() == Reliability::Reliable).collect();
     // Messages of which more should come, and complete ones that nobody takes.
@@ -212,7 +212,7 @@ fn repair_symbols_that_must_not_be_end_the_connection() {
     assert_eq!(violation(&frames), Violation::MessageShape);
 
     // Sent although this side has no use for them.
-    let config = Config::builder().scheme(Scheme::GoBackN).build().unwrap();
+    let config = Config::default().scheme(Scheme::GoBackN).validate().unwrap();
     let mut victim = Victim::new(config);
     victim.frames(&repair(2_000, 1_000, 0));
     assert!(matches!(
@@ -224,7 +224,7 @@ fn repair_symbols_that_must_not_be_end_the_connection() {
 // ARQ-FEC-2, ARQ-FEC-5
 #[test]
 fn repair_symbols_of_nonsense_make_one_message_and_nothing_else() {
-    let mut victim = Victim::new(Config::default());
+    let mut victim = Victim::new(ValidConfig::default());
     for index in 0..128 {
         victim.frames(&repair(1_500, 512, index));
     }
@@ -242,7 +242,7 @@ fn repair_symbols_of_nonsense_make_one_message_and_nothing_else() {
 #[test]
 fn a_reliable_lane_forgets_nothing() {
     let lane = LaneId::all().find(|lane| lane.reliability() == Reliability::Reliable).unwrap();
-    let mut victim = Victim::new(Config::default());
+    let mut victim = Victim::new(ValidConfig::default());
     let shape = Shape { message_bytes: 10, chunk_bytes: 10 };
     victim.frames(&chunk_on(lane, 1, shape, 0));
     for below in [1, 2, 1 << 40] {
@@ -261,7 +261,7 @@ fn a_reliable_lane_forgets_nothing() {
 fn credit_that_was_given_is_not_taken_back() {
     let lane = LaneId::all().find(|lane| lane.reliability() == Reliability::Reliable).unwrap();
     for frame in [Frame::MaxData { bytes: 0 }, Frame::MaxLaneData { lane, bytes: 0 }] {
-        let mut victim = Victim::new(Config::default());
+        let mut victim = Victim::new(ValidConfig::default());
         victim.frames(&encoded(&frame));
         let message = Bytes::from_static(&[1; 1_000]);
         victim.with_connection(|now, conn| conn.send(now, lane, message)).unwrap();
@@ -274,8 +274,8 @@ fn credit_that_was_given_is_not_taken_back() {
 // ARQ-ACK-4
 #[test]
 fn of_the_delay_that_a_peer_claims_one_second_is_believed() {
-    let config = ConfigBuilder { fec: FecConfig::Off, ..Config::builder() };
-    let mut victim = Victim::new(config.build().unwrap());
+    let config = Config { fec: FecConfig::Off, ..Config::default() };
+    let mut victim = Victim::new(config.validate().unwrap());
     let lane = LaneId::all().find(|lane| lane.reliability() == Reliability::BestEffort).unwrap();
     let mut round_trip = |takes: Duration, delay: Duration| {
         let message = Bytes::from_static(b"x");
@@ -305,7 +305,7 @@ fn a_violation_is_told_to_the_peer_in_the_words_of_the_specification() {
     let mut of_unsent = Vec::new();
     FrameOp::AckRanges { below: -1, delay: 0, ranges: Vec::new() }.encode(1_000, &mut of_unsent);
     for frames in [of_unsent, chunk(1 << 40, 1, 1, 0), disagreeing, b"\xff".to_vec()] {
-        let mut victim = Victim::new(Config::default());
+        let mut victim = Victim::new(ValidConfig::default());
         let at = victim.now();
         victim.frames(&frames);
         let Some(ConnectionError::Violation(violation)) = victim.connection().close_reason() else {
@@ -323,11 +323,11 @@ fn a_violation_is_told_to_the_peer_in_the_words_of_the_specification() {
 // ARQ-ERR-1, ARQ-LIV-2
 #[test]
 fn replays_keep_no_dead_peer_alive() {
-    let mut victim = Victim::new(Config::default());
+    let mut victim = Victim::new(ValidConfig::default());
     let (at, peer) = (victim.next_packet(0), victim.peer());
     let recorded = hostile::data_packet(at, 0, true, &[1]);
     victim.datagram(peer, &recorded);
-    let (heard_at, idle) = (victim.now(), Config::builder().idle_timeout);
+    let (heard_at, idle) = (victim.now(), Config::default().idle_timeout);
     let dropped = victim.connection().stats().datagrams_dropped;
     let mut replays = 0;
     while victim.connection().close_reason().is_none() && victim.now() < heard_at + 2 * idle {
@@ -346,7 +346,7 @@ fn replays_keep_no_dead_peer_alive() {
 // ARQ-PTH-4
 #[test]
 fn an_address_is_moved_to_by_the_right_answer_from_that_very_address_and_by_no_other() {
-    let mut victim = Victim::new(Config::default());
+    let mut victim = Victim::new(ValidConfig::default());
     let (peer, new, other) = (victim.peer(), stranger(66), stranger(67));
     let delayed = victim.next_packet(0);
     let mut says = |at: Option<Sighting>, from, frame: &Frame<'_>| {
@@ -381,7 +381,7 @@ fn an_address_is_moved_to_by_the_right_answer_from_that_very_address_and_by_no_o
 // ARQ-PTH-6
 #[test]
 fn answers_leave_from_where_the_newest_authentic_packet_was_sent_to() {
-    let mut victim = Victim::new(Config::default());
+    let mut victim = Victim::new(ValidConfig::default());
     let from = victim.peer();
     let [first, second, third] = [1, 2, 3].map(|host| IpAddr::from([10, 0, 1, host]));
     let mut packet =
@@ -408,7 +408,7 @@ fn answers_leave_from_where_the_newest_authentic_packet_was_sent_to() {
 // ARQ-PTH-4
 #[test]
 fn an_answer_from_where_the_peer_no_longer_is_moves_nothing() {
-    let mut victim = Victim::new(Config::default());
+    let mut victim = Victim::new(ValidConfig::default());
     let (wifi, lte) = (victim.peer(), stranger(66));
     let says = |victim: &mut Victim, at, from, frame: &Frame<'_>| {
         victim.datagram(from, &hostile::data_packet(at, 0, true, &encoded(frame)));

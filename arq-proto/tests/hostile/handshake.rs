@@ -16,7 +16,7 @@ use arq_proto::{
         packet::{Cookie, DataHeader, Echo, Reset},
         VERSION,
     },
-    Config, ConfigBuilder, ConnectionHandle, ConnectionId, Endpoint, EndpointConfig, Routed,
+    Config, ConnectionHandle, ConnectionId, Endpoint, EndpointConfig, Routed, ValidConfig,
 };
 use arq_sim::{hostile, Clock, Datagram, Forged, Pair, Scenario, Verdict};
 use bytes::Bytes;
@@ -29,7 +29,7 @@ use crate::{
 };
 
 fn listening() -> EndpointConfig {
-    EndpointConfig::new(Config::default())
+    EndpointConfig::new(ValidConfig::default())
 }
 
 /// Datagrams of a host, as somebody on the path records them.
@@ -72,7 +72,7 @@ fn a_recorded_conversation_brings_no_closed_connection_back() {
 fn first_packet(server: &mut Endpoint, now: Instant, from: SocketAddr) -> Vec<u8> {
     let to = stranger(2);
     let mut endpoint = Endpoint::new(EndpointConfig::default(), [2; 32], now);
-    let (_, mut client) = endpoint.connect(now, to, Config::default());
+    let (_, mut client) = endpoint.connect(now, to, ValidConfig::default());
     let (mut wire, mut reply) = (Vec::new(), Vec::new());
     client.poll_transmit(now, &mut wire, 1).unwrap();
     assert!(matches!(server.route(now, from, &wire, &mut reply), Routed::Reply));
@@ -224,14 +224,14 @@ fn a_hello_that_is_too_short_is_not_answered() {
 #[test]
 fn no_hello_has_an_answer_that_is_longer() {
     // What a listener says is as long as it can be.
-    let accept = ConfigBuilder {
+    let accept = Config {
         lane_window_bytes: 1 << 30,
         connection_window_bytes: 1 << 30,
         deadline: Some(3_600 * SEC),
         app_params: Bytes::from_static(&[7; 64]),
-        ..Config::builder()
+        ..Config::default()
     };
-    let accept = Some(accept.build().unwrap());
+    let accept = Some(accept.validate().unwrap());
     let now = Clock::new().now();
     let mut server = Endpoint::new(EndpointConfig::new(accept), [1; 32], now);
     let whole = hello(&mut Rng::with_seed(6));

@@ -12,7 +12,7 @@ use crate::common::{seeds, MS};
 
 /// A client that sends, and whose server acknowledges with `counts`, made of how many packets left as ECT(0).
 fn told(congestion: CongestionConfig, mut counts: impl FnMut(u64) -> EcnCounts) -> Client {
-    let config = arq_proto::ConfigBuilder { congestion, ..Config::builder() }.build().unwrap();
+    let config = Config { congestion, ..Config::default() }.validate().unwrap();
     let mut client = Client::of_server(config, super::client::params());
     for _ in 0..60 {
         let message = Bytes::from_static(&[7; 20_000]);

@@ -5,7 +5,7 @@
 use arq_proto::{
     config::MAX_MTU,
     wire::{params::Params, BASE_MTU},
-    Config, ConfigBuilder, LaneId,
+    Config, LaneId,
 };
 use bytes::Bytes;
 
@@ -16,8 +16,8 @@ use crate::{
 
 /// The longest packet that goes to a server that announces this, over a path that carries all.
 fn longest(mtu: u16, params: Params) -> usize {
-    let config = ConfigBuilder { mtu: Some(mtu), ..Config::builder() };
-    let mut client = Client::of_server(config.build().unwrap(), params);
+    let config = Config { mtu: Some(mtu), ..Config::default() };
+    let mut client = Client::of_server(config.validate().unwrap(), params);
     let lane = LaneId::all().next().unwrap();
     for _ in 0..30 {
         client.connection.send(client.now, lane, Bytes::from_static(&[7; 30_000])).unwrap();

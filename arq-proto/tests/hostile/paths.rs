@@ -8,7 +8,7 @@ use arq_proto::{
         frame::{Frame, PathUse},
         params::Params,
     },
-    Config, ConfigBuilder, ConnectionError, PathNumber, Violation,
+    Config, ConnectionError, PathNumber, Violation,
 };
 use smallvec::smallvec;
 
@@ -16,7 +16,7 @@ use crate::client::{params, Client};
 
 /// A client of a server that keeps so many paths.
 fn client(paths: u8) -> Client {
-    let config = ConfigBuilder { paths: 4, ..Config::builder() }.build().unwrap();
+    let config = Config { paths: 4, ..Config::default() }.validate().unwrap();
     Client::of_server(config, Params { paths, ..params() })
 }
 

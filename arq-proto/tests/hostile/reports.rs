@@ -12,8 +12,8 @@ use arq_proto::{
         packet::{Echo, Hello, PacketKind, Reset},
         VERSION,
     },
-    Config, ConfigBuilder, Connection, ConnectionError, ConnectionId, Datagram, LaneId, Refusal,
-    SocketId, Unreachable, UnreachableReport,
+    Config, Connection, ConnectionError, ConnectionId, Datagram, LaneId, Refusal, SocketId,
+    Unreachable, UnreachableReport, ValidConfig,
 };
 use arq_sim::{
     harness::Victim,
@@ -263,15 +263,15 @@ fn a_peer_that_is_gone_is_noticed_by_who_sends_to_it() {
     let took = sent(Client::confirmed()).until_noticed().unwrap();
     assert!((250 * MS..300 * MS).contains(&took), "{took:?}");
     // Before a peer that has dialled there may be a NAT, which answers in its place.
-    let took = sent(Victim::new(Config::default())).until_noticed().unwrap();
+    let took = sent(Victim::new(ValidConfig::default())).until_noticed().unwrap();
     assert!((1_250 * MS..1_300 * MS).contains(&took), "{took:?}");
 }
 
 // ARQ-SUS-3, ARQ-LIV-1
 #[test]
 fn a_process_of_the_same_machine_is_noticed_without_traffic() {
-    let config = ConfigBuilder { mtu: Some(1_200), ..Config::builder() };
-    let mut victim = Victim::new(config.build().unwrap());
+    let config = Config { mtu: Some(1_200), ..Config::default() };
+    let mut victim = Victim::new(config.validate().unwrap());
     let (own, peer) = (victim.peer().ip(), victim.peer());
     let at = victim.next_packet(0);
     let mut packet = data_packet(at, 0, true, &[1]);
@@ -303,7 +303,7 @@ fn a_host_that_rations_its_reports_is_believed_all_the_same() {
 // ARQ-UNR-4
 #[test]
 fn one_report_makes_a_side_ask_and_then_forget() {
-    let mut side = sent(Victim::new(Config::default()));
+    let mut side = sent(Victim::new(ValidConfig::default()));
     let seen = side.seen();
     side.port_closed(seen);
     let sent = side.connection().stats().packets_sent;
@@ -320,7 +320,7 @@ fn one_report_makes_a_side_ask_and_then_forget() {
 // ARQ-UNR-3
 #[test]
 fn reports_that_prove_nothing_make_nobody_ask() {
-    let mut side = sent(Victim::new(Config::default()));
+    let mut side = sent(Victim::new(ValidConfig::default()));
     let (seen, peer) = (side.seen(), side.connection().remote());
     let sent = side.connection().stats().packets_sent;
     let quote_of = |dcid: u64, number| {
@@ -377,7 +377,7 @@ fn an_observer(mut side: impl Side, answers: impl Fn(u32) -> bool) {
 #[test]
 fn an_observer_who_forges_a_report_of_each_packet_ends_nothing() {
     an_observer(sent(Client::confirmed()), |_| true);
-    an_observer(sent(Victim::new(Config::default())), |_| true);
+    an_observer(sent(Victim::new(ValidConfig::default())), |_| true);
     // Nor where three of four answers are lost.
-    an_observer(sent(Victim::new(Config::default())), |number| number % 4 == 0);
+    an_observer(sent(Victim::new(ValidConfig::default())), |number| number % 4 == 0);
 }

@@ -14,8 +14,8 @@ use arq_proto::{
         protection::echo_of,
         Version,
     },
-    Config, Connect, Connection, ConnectionId, Endpoint, EndpointConfig, RefuseReason, Reliability,
-    Routed,
+    Connect, Connection, ConnectionId, Endpoint, EndpointConfig, RefuseReason, Reliability, Routed,
+    ValidConfig,
 };
 use arq_sim::{
     hostile::{self, Sighting},
@@ -334,12 +334,13 @@ fn what_is_sent_cannot_be_read_in_any_packet() {
     const MARKER: &[u8] = b"the marker that everybody would know";
     let (now, lane) = (Clock::new().now(), lane(5, Reliability::Reliable));
     let toy: Arc<dyn Security> = Arc::new(Toy::new(Flights::default()));
-    let accept = EndpointConfig::new(Config::default());
+    let accept = EndpointConfig::new(ValidConfig::default());
     let accept = accept.with_protection(Protection::Sealed(toy.clone()));
     let mut server = Endpoint::new(accept, [1; 32], now);
     let mut endpoint = Endpoint::new(EndpointConfig::default(), [2; 32], now);
     let [near, far] = [Pair::CLIENT, Pair::SERVER].map(|address| address.parse().unwrap());
-    let (_, mut client) = endpoint.connect(now, far, Connect::sealed(Config::default(), toy, "s"));
+    let (_, mut client) =
+        endpoint.connect(now, far, Connect::sealed(ValidConfig::default(), toy, "s"));
     let (mut accepted, mut wire): (Option<Box<Connection>>, _) = (None, Vec::new());
     for round in 0..100 {
         let now = now + round * MS;
@@ -377,13 +378,13 @@ fn has_part_of(bytes: &[u8], marker: &[u8]) -> bool {
 fn a_flood_of_hellos_is_answered_within_bounds_and_lets_an_honest_client_in() {
     let toy = Toy::new(Flights::default());
     let now = Clock::new().now();
-    let accept = EndpointConfig::new(Config::default())
+    let accept = EndpointConfig::new(ValidConfig::default())
         .with_protection(Protection::Sealed(Arc::new(toy.clone())));
     let mut server = Endpoint::new(accept, [1; 32], now);
     let mut client = Endpoint::new(EndpointConfig::default(), [2; 32], now);
     let (mut begun, mut received, mut sent) = (Vec::new(), 0, 0);
     for n in 0..20_000_u32 {
-        let connect = Connect::sealed(Config::default(), Arc::new(toy.clone()), "server");
+        let connect = Connect::sealed(ValidConfig::default(), Arc::new(toy.clone()), "server");
         let (handle, mut connection) = client.connect(now, Pair::SERVER.parse().unwrap(), connect);
         let (mut hello, mut reply) = (Vec::new(), Vec::new());
         connection.poll_transmit(now, &mut hello, 1).unwrap();
@@ -401,7 +402,7 @@ fn a_flood_of_hellos_is_answered_within_bounds_and_lets_an_honest_client_in() {
     assert!(10 * sent <= received, "{sent} bytes for {received}");
     // Strangers hold all seats: an honest client takes one round trip more.
     let (honest, later) = (Pair::CLIENT.parse().unwrap(), now + SEC);
-    let connect = Connect::sealed(Config::default(), Arc::new(toy), "server");
+    let connect = Connect::sealed(ValidConfig::default(), Arc::new(toy), "server");
     let (_, mut connection) = client.connect(later, Pair::SERVER.parse().unwrap(), connect);
     let (mut hello, mut reply) = (Vec::new(), Vec::new());
     connection.poll_transmit(later, &mut hello, 1).unwrap();

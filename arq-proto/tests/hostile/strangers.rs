@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arq_proto::{
     wire::packet::{Echo, Refuse, Reset},
-    Config, ConnectionError, ConnectionId, RefuseReason, Reliability,
+    ConnectionError, ConnectionId, RefuseReason, Reliability, ValidConfig,
 };
 use arq_sim::{
     hostile, lane, AppPlan, ConnId, Datagram, Flow, Forged, HostConfig, Pair, Scenario, Verdict,
@@ -95,7 +95,7 @@ fn connect_another(pair: &mut Pair) -> ConnId {
     let (another, wire) = (pair.world.add_host(config), WireConfig::with_delay(10 * MS));
     pair.world.lay_wire(another, pair.server, wire.clone());
     pair.world.lay_wire(pair.server, another, wire);
-    pair.world.connect(another, pair.server, Config::default(), AppPlan::default())
+    pair.world.connect(another, pair.server, ValidConfig::default(), AppPlan::default())
 }
 
 // ARQ-AMP-1, ARQ-AMP-2, ARQ-HS-3

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use arq_proto::{Config, ConfigBuilder, CongestionConfig};
+use arq_proto::{Config, CongestionConfig};
 use arq_sim::{Bottleneck, Flow, Loss, Pair, Policer, Scenario, WireConfig};
 
 use crate::common::{seeds, MS, SEC};
@@ -95,7 +95,7 @@ fn a_stream_of_a_few_packets_gets_through_a_host_that_loses_batches() {
 // ARQ-BAT-3
 #[test]
 fn congestion_policers_and_fades_are_not_taken_for_damage() {
-    let of = |congestion| ConfigBuilder { congestion, ..Config::builder() };
+    let of = |congestion| Config { congestion, ..Config::default() };
     let bbr = || of(CongestionConfig::Bbr);
     let overfull = || of(CongestionConfig::Constant { window_bytes: 160_000 });
     let policed = WireConfig {

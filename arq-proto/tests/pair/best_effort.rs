@@ -5,7 +5,7 @@
 
 use std::{cell::Cell, ops::Range, rc::Rc, time::Duration};
 
-use arq_proto::{wire::frame::Frame, Config, ConfigBuilder, CongestionConfig, Reliability};
+use arq_proto::{wire::frame::Frame, Config, CongestionConfig, Reliability};
 use arq_sim::{
     harness::Victim, hostile, lane, Datagram, Flow, Forged, Pair, Reading, Scenario, Verdict,
     WireConfig,
@@ -26,8 +26,8 @@ fn delivered(pair: &Pair) -> u64 {
     pair.server_side().app.inbox(lane(4, Reliability::BestEffort)).messages
 }
 
-fn with_deadline(deadline: Duration) -> ConfigBuilder {
-    ConfigBuilder { deadline: Some(deadline), ..Config::builder() }
+fn with_deadline(deadline: Duration) -> Config {
+    Config { deadline: Some(deadline), ..Config::default() }
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn loses_what_the_wire_loses_and_never_repeats_it() {
 // ARQ-BEF-4
 #[test]
 fn arrives_at_a_low_rate() {
-    let config = ConfigBuilder { max_rate_bps: Some(16_000), ..Config::builder() };
+    let config = Config { max_rate_bps: Some(16_000), ..Config::default() };
     let flow = Flow::best_effort(4, 30_000, 1);
     let mut pair = Pair::new(&Scenario::new(1).config(config).client_sends([flow]));
     pair.run_to_connected(SEC).unwrap();
@@ -80,7 +80,7 @@ fn never_delivers_long_after_the_deadline() {
 /// A thousand messages a second at 1 Mb/s, which is less than half of what they need, for ten seconds. Returns the pair, and what the client sent in `period`: all datagrams, and those too short for a message.
 fn overload(blackouts: Vec<Range<Duration>>, period: Range<Duration>) -> (Pair, u64, u64) {
     let wire = WireConfig { blackouts, ..WireConfig::with_delay(10 * MS) };
-    let config = ConfigBuilder { max_rate_bps: Some(1_000_000), ..with_deadline(50 * MS) };
+    let config = Config { max_rate_bps: Some(1_000_000), ..with_deadline(50 * MS) };
     let flow = Flow::best_effort(4, 300, 10_000).every(MS);
     let scenario = Scenario::new(5).wire(wire).config(config);
     let mut pair = Pair::new(&scenario.client_sends([flow]));
@@ -127,7 +127,7 @@ fn what_expires_keeps_no_silent_path_busy() {
 // ARQ-BEF-2
 #[test]
 fn sends_nothing_that_expired_while_the_host_slept() {
-    let mut victim = Victim::new(with_deadline(10 * MS).build().unwrap());
+    let mut victim = Victim::new(with_deadline(10 * MS).validate().unwrap());
     let (now, conn) = victim.parts();
     conn.send(now, lane(4, Reliability::BestEffort), [1; 900][..].into()).unwrap();
     let mut sent = Vec::new();
@@ -143,7 +143,7 @@ fn a_hole_holds_nobody_else() {
     // controller takes that for congestion.
     let window_bytes = 1 << 20;
     let congestion = CongestionConfig::Constant { window_bytes };
-    let config = ConfigBuilder { congestion, ..Config::builder() };
+    let config = Config { congestion, ..Config::default() };
     let scenario = Scenario::new(5).config(config).client_sends([
         Flow::best_effort(0, 20_000, 200).every(5 * MS),
         Flow::reliable(4, 200, 200).every(5 * MS),
@@ -177,7 +177,7 @@ fn a_hole_holds_nobody_else() {
 /// Publishes every 20 ms with a deadline of 200 ms; the subscriber's host stands still for `frozen` after 3 s, or its
 /// application reads nothing for so long. Returns the pair, and the ages of what was read from then on.
 fn stand_still(seed: u64, frozen: Duration, host: bool) -> (Pair, Vec<Duration>) {
-    let config = ConfigBuilder { idle_timeout: 30 * SEC, ..with_deadline(200 * MS) };
+    let config = Config { idle_timeout: 30 * SEC, ..with_deadline(200 * MS) };
     let flow = Flow::best_effort(4, 900, 2_000).every(20 * MS);
     let scenario = Scenario::new(seed).wire(lossy(0.02)).config(config).client_sends([flow]);
     let mut pair = Pair::new(&scenario);

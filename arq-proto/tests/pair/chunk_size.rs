@@ -2,13 +2,13 @@
 
 //! When do chunks become shorter than what the path carries, and when not?
 
-use arq_proto::{Config, ConfigBuilder, Stats};
+use arq_proto::{Config, Stats};
 use arq_sim::{Flow, Pair, Scenario, WireConfig};
 
 use crate::common::{lossy, seeds, MS, SEC};
 
-fn config() -> ConfigBuilder {
-    ConfigBuilder { mtu: Some(1_472), ..Config::builder() }
+fn config() -> Config {
+    Config { mtu: Some(1_472), ..Config::default() }
 }
 
 /// 14 KB, a hundred times a second.
@@ -27,7 +27,7 @@ fn lay_wires(pair: &mut Pair, wire: &WireConfig) {
 }
 
 /// The path is clean until its MTU is known: where two packets in three are lost, that is not found.
-fn after(seed: u64, wire: WireConfig, config: ConfigBuilder, seconds: u32) -> (Pair, Stats) {
+fn after(seed: u64, wire: WireConfig, config: Config, seconds: u32) -> (Pair, Stats) {
     let clean = noisy(0.0);
     let mut pair =
         Pair::new(&Scenario::new(seed).wire(clean).config(config).client_sends(stream()));
@@ -77,7 +77,7 @@ fn loss_of_any_other_kind_does_not() {
 fn shorter_chunks_save_bytes_where_bits_are_flipped() {
     let sent = |chunk_bytes| {
         let per_seed = (1..=6).map(|seed| {
-            let config = ConfigBuilder { chunk_bytes, ..config() };
+            let config = Config { chunk_bytes, ..config() };
             let (pair, stats) = after(seed, noisy(1e-4), config, 15);
             stats.bytes_sent as f64 / pair.server_side().app.bytes_read() as f64
         });
@@ -93,7 +93,7 @@ fn shorter_chunks_save_bytes_where_bits_are_flipped() {
 #[test]
 fn a_configured_size_holds_whatever_is_lost() {
     for chunk in [512, 1_000] {
-        let config = ConfigBuilder { chunk_bytes: Some(chunk), ..config() };
+        let config = Config { chunk_bytes: Some(chunk), ..config() };
         let (_, stats) = after(1, noisy(3e-5), config, 5);
         assert_eq!(stats.chunk_bytes, chunk);
     }

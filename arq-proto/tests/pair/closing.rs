@@ -4,16 +4,14 @@
 
 use std::time::Duration;
 
-use arq_proto::{
-    wire::frame::Frame, Config, ConfigBuilder, ConnectionError, Reliability, SendError,
-};
+use arq_proto::{wire::frame::Frame, Config, ConnectionError, Reliability, SendError, ValidConfig};
 use arq_sim::{harness::Victim, lane, Flow, Pair, Scenario};
 use bytes::Bytes;
 
 use crate::common::{lossy, seeds, MS, SEC};
 
-fn patient() -> ConfigBuilder {
-    ConfigBuilder { linger: 10 * SEC, ..Config::builder() }
+fn patient() -> Config {
+    Config { linger: 10 * SEC, ..Config::default() }
 }
 
 fn both_closed(pair: &Pair) -> bool {
@@ -57,7 +55,7 @@ fn an_orderly_close_delivers_all_that_was_accepted() {
 #[test]
 fn an_orderly_close_is_over_when_the_last_message_is_given_up() {
     let deadline = Some(100 * MS);
-    let mut victim = Victim::new(ConfigBuilder { deadline, ..patient() }.build().unwrap());
+    let mut victim = Victim::new(Config { deadline, ..patient() }.validate().unwrap());
     let begin = victim.now();
     // Nobody answers. With the first of them a FORGET leaves, which is unanswered when the second goes.
     for _ in 0..2 {
@@ -74,7 +72,7 @@ fn an_orderly_close_is_over_when_the_last_message_is_given_up() {
 // ARQ-CLS-1
 #[test]
 fn an_orderly_close_takes_no_longer_than_linger() {
-    let config = ConfigBuilder { linger: 500 * MS, ..Config::builder() };
+    let config = Config { linger: 500 * MS, ..Config::default() };
     let scenario = Scenario::new(1).config(config).client_sends([Flow::reliable(5, 60_000, 10)]);
     let mut pair = Pair::new(&scenario);
     pair.run_to_connected(SEC).unwrap();
@@ -123,7 +121,7 @@ fn an_abrupt_close_reaches_the_peer_through_loss() {
 
 /// A connection whose peer acknowledges a message after so long.
 fn measured(round_trip: Duration) -> Victim {
-    let mut victim = Victim::new(Config::default());
+    let mut victim = Victim::new(ValidConfig::default());
     let message = Bytes::from_static(b"x");
     let lane = lane(5, Reliability::BestEffort);
     // So often that the round trip of the handshake is forgotten.

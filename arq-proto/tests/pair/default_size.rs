@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use arq_proto::{Config, ConfigBuilder, Reliability, SocketId, Stats};
+use arq_proto::{Config, Reliability, SocketId, Stats};
 use arq_sim::{lane, Bottleneck, Datagram, Flow, Forged, Pair, Scenario, Verdict, WireConfig};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
@@ -17,8 +17,8 @@ fn carrying(mtu: usize) -> WireConfig {
     WireConfig { mtu: Some(mtu), bottleneck, ..WireConfig::with_delay(10 * MS) }
 }
 
-fn at_most(mtu: u16) -> ConfigBuilder {
-    ConfigBuilder { mtu: Some(mtu), ..Config::builder() }
+fn at_most(mtu: u16) -> Config {
+    Config { mtu: Some(mtu), ..Config::default() }
 }
 
 fn client(pair: &Pair) -> Stats {
@@ -35,12 +35,7 @@ fn sorted(mut latencies: Vec<Duration>) -> Vec<Duration> {
 }
 
 /// `flow` from the client to the server, and what its messages took.
-fn deliver(
-    seed: u64,
-    wire: WireConfig,
-    config: ConfigBuilder,
-    flow: &Flow,
-) -> (Vec<Duration>, Stats) {
+fn deliver(seed: u64, wire: WireConfig, config: Config, flow: &Flow) -> (Vec<Duration>, Stats) {
     let mut pair =
         Pair::new(&Scenario::new(seed).wire(wire).config(config).client_sends([flow.clone()]));
     pair.run_to_delivery(120 * SEC).unwrap_or_else(|halt| panic!("ARQ_SEED={seed}: {halt}"));
@@ -51,7 +46,7 @@ fn deliver(
 #[test]
 fn long_packets_are_used_by_default_on_a_path_of_1500_bytes() {
     let flow = Flow::reliable(5, 60_000, 200).every(50 * MS);
-    let (_, stats) = deliver(1, carrying(1_472), Config::builder(), &flow);
+    let (_, stats) = deliver(1, carrying(1_472), Config::default(), &flow);
     assert_eq!((stats.path_mtu_bytes, stats.mtu_probes_sent, stats.mtu_probes_lost), (1_472, 1, 0));
     assert!(stats.chunk_bytes > 1_350, "{stats:?}");
     let (_, short) = deliver(1, carrying(1_472), at_most(1_200), &flow);
@@ -64,7 +59,7 @@ fn long_packets_are_used_by_default_on_a_path_of_1500_bytes() {
 #[test]
 fn who_has_nothing_long_to_send_asks_nothing() {
     let flow = Flow::reliable(5, 1_000, 500).every(10 * MS);
-    let (_, stats) = deliver(1, carrying(1_472), Config::builder(), &flow);
+    let (_, stats) = deliver(1, carrying(1_472), Config::default(), &flow);
     assert_eq!((stats.mtu_probes_sent, stats.path_mtu_bytes), (0, 1_200));
 }
 
@@ -74,7 +69,7 @@ fn a_slow_line_is_not_asked() {
     let bottleneck = Some(Bottleneck { rate_bps: 512_000, queue_bytes: 20_000 });
     let wire = WireConfig { bottleneck, ..carrying(1_472) };
     let flow = Flow::reliable(5, 10_000, 20).every(SEC);
-    let (_, stats) = deliver(1, wire, Config::builder(), &flow);
+    let (_, stats) = deliver(1, wire, Config::default(), &flow);
     assert_eq!(stats.mtu_probes_sent, 0);
 }
 
@@ -85,7 +80,7 @@ fn the_first_messages_are_no_later_for_it() {
         for (bytes, gap) in [(2_000, 10 * MS), (10_000, 10 * MS), (60_000, 30 * MS)] {
             let flow = Flow::reliable(5, bytes, 20).every(gap);
             let (base, _) = deliver(1, carrying(carries), at_most(1_200), &flow);
-            let (default, _) = deliver(1, carrying(carries), Config::builder(), &flow);
+            let (default, _) = deliver(1, carrying(carries), Config::default(), &flow);
             assert_eq!(base[0], default[0], "{carries}, {bytes}: the first one");
             let (base, default) = (base.iter().sum::<Duration>(), default.iter().sum::<Duration>());
             println!("{carries}, {bytes} bytes: {default:?}, {base:?} in packets of 1,200");
@@ -101,7 +96,7 @@ fn a_tunnel_of_1280_bytes_loses_probes_alone_and_is_as_quick() {
     let flow = Flow::reliable(5, 30_000, 200).every(20 * MS);
     for carries in [1_232, 1_252] {
         let (base, _) = deliver(1, carrying(carries), at_most(1_200), &flow);
-        let (default, stats) = deliver(1, carrying(carries), Config::builder(), &flow);
+        let (default, stats) = deliver(1, carrying(carries), Config::default(), &flow);
         let (base, default) = (sorted(base), sorted(default));
         println!("{carries}: {} probes, {} lost", stats.mtu_probes_sent, stats.mtu_probes_lost);
         assert_eq!((usize::from(stats.path_mtu_bytes), stats.packets_lost), (carries, 0));
@@ -117,7 +112,7 @@ fn a_tunnel_of_1280_bytes_loses_probes_alone_and_is_as_quick() {
 
 /// A fifth of the packets with more than 1,400 bytes is lost. When the last of them was sent, and what 100 KB ten times a
 /// second took.
-fn lossy_above_1400(seed: u64, config: ConfigBuilder) -> (Duration, Vec<Duration>, Stats) {
+fn lossy_above_1400(seed: u64, config: Config) -> (Duration, Vec<Duration>, Stats) {
     use std::{cell::Cell, rc::Rc};
     let wire = WireConfig {
         bottleneck: Some(Bottleneck { rate_bps: 50_000_000, queue_bytes: 250_000 }),
@@ -147,7 +142,7 @@ fn lossy_above_1400(seed: u64, config: ConfigBuilder) -> (Duration, Vec<Duration
 // ARQ-MTU-9
 #[test]
 fn a_size_that_passes_and_loses_more_is_left() {
-    for config in [Config::builder(), at_most(1_452)] {
+    for config in [Config::default(), at_most(1_452)] {
         let (mut settled, mut late) = (Vec::new(), Vec::new());
         for seed in seeds(12) {
             let (last, latencies, stats) = lossy_above_1400(seed, config.clone());
@@ -172,7 +167,7 @@ fn loss_that_spares_no_size_leaves_the_long_one() {
         for loss in [0.01, 0.1] {
             let wire = WireConfig { mtu: Some(1_472), ..lossy(loss) };
             let flow = Flow::reliable(5, 60_000, 200).every(50 * MS);
-            let (_, stats) = deliver(seed, wire, Config::builder(), &flow);
+            let (_, stats) = deliver(seed, wire, Config::default(), &flow);
             assert_eq!(stats.path_mtu_bytes, 1_472, "ARQ_SEED={seed}, loss {loss}");
         }
     }
@@ -184,7 +179,7 @@ fn a_path_that_carries_less_from_now_on_is_found_out_with_the_defaults_too() {
     for seed in seeds(4) {
         let wire = WireConfig { mtu_changes: vec![(6 * SEC, 1_252)], ..carrying(1_472) };
         let flow = Flow::reliable(5, 60_000, 200).every(50 * MS);
-        let (latencies, stats) = deliver(seed, wire, Config::builder(), &flow);
+        let (latencies, stats) = deliver(seed, wire, Config::default(), &flow);
         let longest = latencies.into_iter().max().unwrap_or_default();
         println!("ARQ_SEED={seed}: {longest:?}");
         assert_eq!((stats.path_mtu_bytes, stats.black_holes), (1_252, 1), "ARQ_SEED={seed}");
@@ -250,7 +245,7 @@ fn small_messages_are_no_later_once_long_packets_are_in_use() {
         let count = |seed| {
             let wire = WireConfig { mtu: Some(1_472), ..lossy(0.1) };
             let flow = Flow::reliable(5, 10_000, 2_250).every(20 * MS);
-            let config = ConfigBuilder { mtu, ..Config::builder() };
+            let config = Config { mtu, ..Config::default() };
             let scenario = Scenario::new(seed).wire(wire).config(config).client_sends([flow]);
             let mut pair = Pair::new(&scenario);
             pair.run_to_delivery(120 * SEC)

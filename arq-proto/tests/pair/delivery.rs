@@ -5,7 +5,7 @@
 
 use std::{cell::Cell, rc::Rc, time::Duration};
 
-use arq_proto::{Config, ConfigBuilder};
+use arq_proto::Config;
 use arq_sim::{hostile, Datagram, Flow, Forged, Loss, Pair, Scenario, Verdict, WireConfig};
 
 use crate::common::{lossy, run_seeds, seeds, MS, SEC};
@@ -160,7 +160,7 @@ fn soon_after_a_blackout() {
 #[test]
 fn in_datagrams_no_longer_than_the_mtu() {
     for mtu in [576, 1_200, 1_452, 9_000] {
-        let config = ConfigBuilder { mtu: Some(mtu), ..Config::builder() };
+        let config = Config { mtu: Some(mtu), ..Config::default() };
         // The handshake is padded to what every path carries.
         let wire = WireConfig { mtu: Some(usize::from(mtu.max(1_200))), ..lossy(0.10) };
         for seed in seeds(3) {
@@ -187,7 +187,7 @@ fn in_datagrams_no_longer_than_the_mtu() {
 #[test]
 fn in_chunks_of_every_size() {
     for chunk in [512, 777, 1_100] {
-        let config = ConfigBuilder { chunk_bytes: Some(chunk), ..Config::builder() };
+        let config = Config { chunk_bytes: Some(chunk), ..Config::default() };
         run_seeds(3, |seed| {
             Scenario::new(seed).wire(lossy(0.10)).config(config.clone()).both_send(on_all_lanes())
         });

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use arq_proto::{Config, ConfigBuilder, LaneId, Reliability};
+use arq_proto::{Config, LaneId, Reliability};
 use arq_sim::{lane, Bottleneck, DropPublisher, Flow, Loss, Pair, Scenario, WireConfig};
 
 use crate::common::{seeds, MS, SEC};
@@ -56,7 +56,7 @@ impl Case {
         }
     }
 
-    fn run(&self, seed: u64, config: ConfigBuilder) -> Outcome {
+    fn run(&self, seed: u64, config: Config) -> Outcome {
         let mut pair = Pair::new(&Scenario::new(seed).wire(self.wire()).config(config));
         pair.run_to_connected(10 * SEC).unwrap();
         let (conn, urgent) = (pair.conn, lane(1, Reliability::Reliable));
@@ -101,7 +101,7 @@ fn long_messages_arrive() {
         for case in cases {
             for loss in [0.0, 0.02] {
                 let case = Case { loss, ..case };
-                let got = case.run(seed, Config::builder());
+                let got = case.run(seed, Config::default());
                 let arrived = got.latencies.len();
                 assert!(arrived + 1 >= case.messages, "seed {seed}: {case:?}: {arrived}");
                 // A round trip to repair it, the path's queue of 20 ms, and the start.
@@ -118,7 +118,7 @@ fn long_messages_arrive() {
 fn a_bound_that_is_given_binds_long_messages_too() {
     let case = Case::new(100, 20 * MS, 2_000_000, 4);
     for seed in seeds(2) {
-        let config = ConfigBuilder { queue_bytes: Some(QUEUE_BYTES as u32), ..Config::builder() };
+        let config = Config { queue_bytes: Some(QUEUE_BYTES as u32), ..Config::default() };
         let got = case.run(seed, config);
         assert!(got.queued_bytes < QUEUE_BYTES + BATCH_BYTES, "seed {seed}: {got:?}");
         assert!(got.latencies.is_empty(), "seed {seed}: {got:?}");
@@ -134,9 +134,9 @@ fn a_thin_path_holds_little_back() {
             let per_second = (1_250_000 / message_bytes) as u32;
             let messages = 5 * per_second as usize;
             let case = Case { messages, ..Case::new(1, 20 * MS, message_bytes, per_second) };
-            let got = case.run(seed, Config::builder());
+            let got = case.run(seed, Config::default());
             let bound = Some(QUEUE_BYTES as u32);
-            let bounded = case.run(seed, ConfigBuilder { queue_bytes: bound, ..Config::builder() });
+            let bounded = case.run(seed, Config { queue_bytes: bound, ..Config::default() });
             assert_eq!(got.queued_bytes, bounded.queued_bytes, "seed {seed}: {case:?} {got:?}");
             assert_eq!(got.latencies, bounded.latencies, "seed {seed}: {case:?} {got:?}");
         }
@@ -149,7 +149,7 @@ fn a_thin_path_holds_little_back() {
 fn a_thin_path_is_not_filled_with_one_message() {
     for seed in seeds(2) {
         let case = Case::new(1, 20 * MS, 2_000_000, 1);
-        let got = case.run(seed, Config::builder());
+        let got = case.run(seed, Config::default());
         // It seemed to carry 32 packets in a round trip of 40 ms.
         assert!(got.queued_bytes < 32 * 1_200 * 25 + BATCH_BYTES, "seed {seed}: {got:?}");
     }

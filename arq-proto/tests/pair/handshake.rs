@@ -4,9 +4,7 @@
 
 use std::time::Duration;
 
-use arq_proto::{
-    Config, ConfigBuilder, ConnectionError, EndpointConfig, RefuseReason, Reliability,
-};
+use arq_proto::{Config, ConnectionError, EndpointConfig, RefuseReason, Reliability, ValidConfig};
 use arq_sim::{lane, AppPlan, ConnId, Flow, HostConfig, HostId, Pair, Scenario, WireConfig, World};
 use bytes::Bytes;
 
@@ -44,13 +42,11 @@ fn succeeds_within_a_second_at_25_percent_loss() {
 
 #[test]
 fn exchanges_the_parameters_of_the_applications() {
-    let config = |app: &'static [u8]| ConfigBuilder {
-        app_params: Bytes::from_static(app),
-        ..Config::builder()
-    };
+    let config =
+        |app: &'static [u8]| Config { app_params: Bytes::from_static(app), ..Config::default() };
     let mut world = World::new(1);
     let client = world.add_host(HostConfig::new("client", ([10, 0, 0, 1], 1).into()));
-    let accept = Some(config(b"server").build().unwrap());
+    let accept = Some(config(b"server").validate().unwrap());
     let server = world.add_host(HostConfig {
         endpoint: EndpointConfig::new(accept),
         ..HostConfig::new("server", ([10, 0, 0, 2], 2).into())
@@ -58,7 +54,7 @@ fn exchanges_the_parameters_of_the_applications() {
     world.lay_wire(client, server, lossy(0.25));
     world.lay_wire(server, client, lossy(0.25));
     let conn =
-        world.connect(client, server, config(b"client").build().unwrap(), AppPlan::default());
+        world.connect(client, server, config(b"client").validate().unwrap(), AppPlan::default());
     world
         .run_until(10 * SEC, |world| {
             world.conn(conn).connected_at.is_some() && !world.accepted(server).is_empty()
@@ -94,7 +90,7 @@ fn is_not_answered_by_an_endpoint_that_accepts_nothing() {
     let client = pair.world.add_host(HostConfig::new("second", address));
     pair.world.lay_wire(client, server, WireConfig::with_delay(MS));
     pair.world.lay_wire(server, client, WireConfig::with_delay(MS));
-    let second = pair.world.connect(client, server, Config::default(), AppPlan::default());
+    let second = pair.world.connect(client, server, ValidConfig::default(), AppPlan::default());
     pair.world.run_until(20 * SEC, |world| world.conn(second).closed.is_some()).unwrap();
     assert_eq!(pair.world.conn(second).error(), Some(&TIMED_OUT));
     let exchange = pair.world.exchanged(server, address);
@@ -115,7 +111,7 @@ fn crowd(
             world.lay_wire(client, server, wire.clone());
             world.lay_wire(server, client, wire.clone());
             let plan = AppPlan::sends([Flow::reliable(5, 1_000, 20)]);
-            world.connect(client, server, Config::default(), plan)
+            world.connect(client, server, ValidConfig::default(), plan)
         })
         .collect();
     (server, conns)
@@ -126,7 +122,7 @@ fn crowd(
 fn many_clients_share_one_endpoint() {
     let mut world = World::new(4);
     let server = HostConfig {
-        endpoint: EndpointConfig::new(Config::default()),
+        endpoint: EndpointConfig::new(ValidConfig::default()),
         ..HostConfig::new("server", ([10, 0, 0, 2], 2).into())
     };
     let (server, _) = crowd(&mut world, 100, server, &lossy(0.10));
@@ -143,7 +139,7 @@ fn many_clients_share_one_endpoint() {
 fn is_refused_when_the_endpoint_is_full() {
     let mut world = World::new(5);
     let server = HostConfig {
-        endpoint: EndpointConfig::new(Config::default()).with_max_connections(3),
+        endpoint: EndpointConfig::new(ValidConfig::default()).with_max_connections(3),
         ..HostConfig::new("server", ([10, 0, 0, 2], 2).into())
     };
     let (_, conns) = crowd(&mut world, 5, server, &WireConfig::with_delay(10 * MS));
@@ -157,7 +153,7 @@ fn is_refused_when_the_endpoint_is_full() {
 fn is_refused_while_it_delivers_the_last_that_it_has_to_say() {
     let mut world = World::new(6);
     let server = HostConfig {
-        endpoint: EndpointConfig::new(Config::default()).with_max_connections(0),
+        endpoint: EndpointConfig::new(ValidConfig::default()).with_max_connections(0),
         ..HostConfig::new("server", ([10, 0, 0, 2], 2).into())
     };
     let (_, conns) = crowd(&mut world, 1, server, &WireConfig::with_delay(10 * MS));
@@ -176,7 +172,7 @@ fn both_ends_may_connect_to_each_other_at_once() {
     for seed in seeds(20) {
         let mut world = World::new(seed);
         let host = |name, n| HostConfig {
-            endpoint: EndpointConfig::new(Config::default()),
+            endpoint: EndpointConfig::new(ValidConfig::default()),
             ..HostConfig::new(name, ([10, 0, 0, n], 7447).into())
         };
         let a = world.add_host(host("a", 1));
@@ -184,8 +180,8 @@ fn both_ends_may_connect_to_each_other_at_once() {
         world.lay_wire(a, b, lossy(0.10));
         world.lay_wire(b, a, lossy(0.10));
         let plan = AppPlan::sends([Flow::reliable(5, 3_000, 10)]);
-        world.connect(a, b, Config::default(), plan.clone());
-        world.connect(b, a, Config::default(), plan);
+        world.connect(a, b, ValidConfig::default(), plan.clone());
+        world.connect(b, a, ValidConfig::default(), plan);
         let read = |world: &World, host| -> u64 {
             world.accepted(host).iter().map(|id| world.conn(*id).app.messages_read()).sum()
         };

@@ -15,7 +15,8 @@ use arq_proto::{
         cursor::Reader,
         packet::{Challenge, Cookie, DataHeader, Hello, Refuse},
     },
-    Config, ConnectionError, ConnectionId, Endpoint, EndpointConfig, RefuseReason, Routed, VERSION,
+    ConnectionError, ConnectionId, Endpoint, EndpointConfig, RefuseReason, Routed, ValidConfig,
+    VERSION,
 };
 use arq_sim::{
     harness::Victim,
@@ -86,7 +87,7 @@ fn every_side_of_every_association_has_an_id_of_its_own_for_all_its_life() {
 /// What a listener answers to these versions.
 fn answer(versions: &[u32]) -> Vec<u8> {
     let now = Clock::new().now();
-    let accept = EndpointConfig::new(Config::default());
+    let accept = EndpointConfig::new(ValidConfig::default());
     let mut listener = Endpoint::new(accept, [1; 32], now);
     let (mut hello, mut reply) = (Vec::new(), Vec::new());
     let versions = versions.to_vec();
@@ -150,7 +151,7 @@ fn a_server_that_knows_its_client_does_not_read_the_cookie_again() {
 fn client() -> (arq_proto::Connection, Hello) {
     let now = Clock::new().now();
     let mut endpoint = Endpoint::new(EndpointConfig::default(), [2; 32], now);
-    let (_, mut client) = endpoint.connect(now, address(2), Config::default());
+    let (_, mut client) = endpoint.connect(now, address(2), ValidConfig::default());
     let mut wire = Vec::new();
     client.poll_transmit(now, &mut wire, 1).unwrap();
     (client, Hello::decode(&wire).unwrap())
@@ -179,7 +180,7 @@ fn a_client_whose_hello_is_not_answered_takes_no_data_and_no_version_that_it_did
 // ARQ-SEC-3
 #[test]
 fn damaged_packets_do_not_move_the_window_in_which_numbers_are_expanded() {
-    let mut victim = Victim::new(Config::default());
+    let mut victim = Victim::new(ValidConfig::default());
     let received = victim.connection().stats().packets_received;
     for _ in 0..200 {
         // Far ahead, and damaged: if believed, the next packets would be taken for others.

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use arq_proto::{Config, ConfigBuilder, Reliability, Stats, TimerKind};
+use arq_proto::{Config, Reliability, Stats, TimerKind};
 use arq_sim::{lane, Flow, Pair, Scenario, WireConfig};
 
 use crate::common::{lossy, run, seeds, MS, SEC};
@@ -12,8 +12,8 @@ use crate::common::{lossy, run, seeds, MS, SEC};
 /// Jumbo frames over IPv4.
 const JUMBO: u16 = 8_972;
 
-fn searching(ceiling: u16) -> ConfigBuilder {
-    ConfigBuilder { mtu: Some(ceiling), ..Config::builder() }
+fn searching(ceiling: u16) -> Config {
+    Config { mtu: Some(ceiling), ..Config::default() }
 }
 
 fn carrying(mtu: usize) -> WireConfig {

@@ -2,7 +2,7 @@
 
 //! What if the other side is killed, restarted, or simply gone?
 
-use arq_proto::{Config, ConnectionError};
+use arq_proto::{Config, ConnectionError, ValidConfig};
 use arq_sim::{AppPlan, ConnId, Flow, Pair, Scenario, WireConfig};
 
 use crate::common::{lossy, seeds, MS, SEC};
@@ -35,7 +35,7 @@ fn a_restarted_client_replaces_its_association_soon() {
         pair.world.restart(client);
         let restarted_at = pair.world.now();
         let plan = AppPlan::sends([ticks()]);
-        let new = pair.world.connect(client, server, Config::default(), plan);
+        let new = pair.world.connect(client, server, ValidConfig::default(), plan);
         let back = |world: &arq_sim::World| {
             world.conn(new).app.messages_read() > 0
                 && world
@@ -70,7 +70,7 @@ fn a_second_connection_of_the_same_client_replaces_nothing() {
     let mut pair = talking(1, lossy(0.10));
     let first = pair.accepted().unwrap();
     let (client, server) = (pair.client, pair.server);
-    pair.world.connect(client, server, Config::default(), AppPlan::sends([ticks()]));
+    pair.world.connect(client, server, ValidConfig::default(), AppPlan::sends([ticks()]));
     pair.world.run_for(3 * SEC).unwrap();
     assert_eq!(pair.world.accepted(server).len(), 2);
     assert_eq!(pair.world.conn(first).closed, None);
@@ -105,7 +105,7 @@ fn a_restarted_listener_is_noticed_by_an_idle_client_at_its_next_keep_alive() {
     assert_eq!(run_until_closed(&mut pair, id, 2), ConnectionError::PeerLostState);
     let took = pair.world.now() - restarted_at;
     // A round trip, and the silence that follows the first RESET.
-    assert!(took <= Config::builder().keep_alive + 150 * MS, "{took:?}");
+    assert!(took <= Config::default().keep_alive + 150 * MS, "{took:?}");
 }
 
 // ARQ-LIV-2
@@ -119,7 +119,7 @@ fn a_vanished_peer_is_declared_dead_within_the_idle_timeout() {
         let id = pair.conn;
         assert_eq!(run_until_closed(&mut pair, id, seed), ConnectionError::TimedOut);
         let took = pair.world.now() - vanished_at;
-        let idle = Config::builder().idle_timeout;
+        let idle = Config::default().idle_timeout;
         assert!((idle - SEC..=idle + SEC).contains(&took), "seed {seed}: {took:?}");
     }
 }

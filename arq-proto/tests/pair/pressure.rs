@@ -5,8 +5,7 @@
 use std::time::Duration;
 
 use arq_proto::{
-    config::MIN_WINDOW_BYTES, Config, ConfigBuilder, CongestionConfig, FecConfig, LaneId,
-    Reliability,
+    config::MIN_WINDOW_BYTES, Config, CongestionConfig, FecConfig, LaneId, Reliability,
 };
 use arq_sim::{lane, AppPlan, Bottleneck, Flow, Pair, Reading, Scenario, WireConfig};
 
@@ -33,7 +32,7 @@ fn a_reader_that_stops_stops_the_sender_and_loses_nothing() {
     let mut pair = Pair::new(&scenario);
     pair.run_to_connected(10 * SEC).unwrap();
     pair.world.run_for(30 * SEC).unwrap();
-    let config = Config::builder();
+    let config = Config::default();
     let accepted = pair.client_side().app.bytes_accepted();
     // The receiver's window, and what the sender's lane takes before it is sent: 256 KiB.
     let bound = u64::from(config.lane_window_bytes) + (256 << 10) + 65_535;
@@ -51,20 +50,20 @@ fn a_reader_that_stops_stops_the_sender_and_loses_nothing() {
 #[test]
 fn a_peer_that_grants_much_and_acknowledges_nothing_fills_no_memory() {
     let granted = 128 << 20;
-    let generous = ConfigBuilder {
+    let generous = Config {
         lane_window_bytes: granted,
         connection_window_bytes: granted,
-        ..Config::builder()
+        ..Config::default()
     };
-    let hasty = ConfigBuilder {
+    let hasty = Config {
         congestion: CongestionConfig::Constant { window_bytes: granted.into() },
-        ..Config::builder()
+        ..Config::default()
     };
     let mut pair = Pair::new(&Scenario::new(1).config(generous));
     pair.run_to_connected(SEC).unwrap();
     let flows = [3, 4].map(|priority| Flow::reliable(priority, 60_000, 1_000));
     let (client, server) = (pair.client, pair.server);
-    let id = pair.world.connect(client, server, hasty.build().unwrap(), AppPlan::sends(flows));
+    let id = pair.world.connect(client, server, hasty.validate().unwrap(), AppPlan::sends(flows));
     pair.world.run_until(SEC, |world| world.conn(id).app.bytes_accepted() > 0).unwrap();
     let black = WireConfig { blackouts: vec![Duration::ZERO..Duration::MAX], ..slow_path() };
     pair.world.lay_wire(server, client, black);
@@ -98,9 +97,9 @@ fn a_lane_that_is_not_read_holds_no_other() {
     .unwrap();
 }
 
-fn least_windows() -> ConfigBuilder {
+fn least_windows() -> Config {
     let least = MIN_WINDOW_BYTES as u32;
-    ConfigBuilder { lane_window_bytes: least, connection_window_bytes: least, ..Config::builder() }
+    Config { lane_window_bytes: least, connection_window_bytes: least, ..Config::default() }
 }
 
 /// Credit comes in steps of a quarter of the window, 32 KiB here, of which a long message needs more than two.
@@ -161,7 +160,7 @@ fn nothing_stale_hides_in_the_lane() {
         .client_sends([Flow::reliable(BULK, 10_000, 200).every(MS)]);
     let mut pair = Pair::new(&scenario);
     pair.run_to_connected(SEC).unwrap();
-    let age = Config::builder().queue_age;
+    let age = Config::default().queue_age;
     while pair.run(100 * MS, Pair::all_delivered).is_err() {
         let stats = pair.client_side().connection().stats();
         // A lane takes one more message just before the oldest reaches that age, and what it holds
@@ -191,10 +190,10 @@ fn low_priorities_starve_for_a_bounded_time() {
 #[test]
 fn an_urgent_message_does_not_wait_for_bulk() {
     let beacon = || Flow::reliable(1, 300, 300).every(20 * MS);
-    let config = ConfigBuilder {
+    let config = Config {
         // Twice the bandwidth-delay product: the queue below belongs to the path, not to us.
         congestion: CongestionConfig::Constant { window_bytes: 50_000 },
-        ..Config::builder()
+        ..Config::default()
     };
     let p99 = |flows: Vec<Flow>| {
         let scenario =
@@ -217,11 +216,11 @@ fn an_urgent_message_does_not_wait_for_bulk() {
 // ARQ-CC-4
 #[test]
 fn a_slow_pacer_lets_out_each_packet_in_its_time() {
-    let config = ConfigBuilder {
+    let config = Config {
         max_rate_bps: Some(1_000_000),
         mtu: Some(1_200),
         fec: FecConfig::Off,
-        ..Config::builder()
+        ..Config::default()
     };
     let flow = Flow::reliable(BULK, 13 * 1_150, 50).every(300 * MS);
     let mut pair = Pair::new(&Scenario::new(1).config(config).client_sends([flow]));
@@ -236,11 +235,11 @@ fn a_slow_pacer_lets_out_each_packet_in_its_time() {
 // ARQ-CC-4, ARQ-LAN-2
 #[test]
 fn an_urgent_message_waits_for_one_packet_of_the_pacer() {
-    let config = ConfigBuilder {
+    let config = Config {
         max_rate_bps: Some(1_000_000),
         mtu: Some(1_200),
         fec: FecConfig::Off,
-        ..Config::builder()
+        ..Config::default()
     };
     let mut pair = Pair::new(&Scenario::new(1).config(config));
     pair.run_to_connected(SEC).unwrap();

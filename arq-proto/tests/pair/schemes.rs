@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use arq_proto::{Config, ConfigBuilder, CongestionConfig, Scheme};
+use arq_proto::{Config, CongestionConfig, Scheme};
 use arq_sim::{Flow, Pair, Report, Scenario, WireConfig};
 
 use crate::common::{lossy, run, run_seeds, MS, SEC};
@@ -14,7 +14,7 @@ const SCHEMES: [Scheme; 3] = [Scheme::StopAndWait, Scheme::GoBackN, Scheme::Sele
 fn transfer(scheme: Scheme, wire: WireConfig, seed: u64) -> Scenario {
     Scenario::new(seed)
         .wire(wire)
-        .config(Config::builder().scheme(scheme))
+        .config(Config::default().scheme(scheme))
         .both_send([Flow::reliable(2, 10_000, 10), Flow::reliable(5, 100, 20)])
         .within(300 * SEC)
 }
@@ -42,7 +42,7 @@ fn every_controller_delivers() {
         CongestionConfig::Cubic,
         CongestionConfig::Bbr,
     ] {
-        let config = ConfigBuilder { congestion, ..Config::builder() };
+        let config = Config { congestion, ..Config::default() };
         run_seeds(10, |seed| {
             Scenario::new(seed)
                 .wire(lossy(0.10))
@@ -56,7 +56,7 @@ fn every_controller_delivers() {
 #[test]
 fn stop_and_wait_sends_one_packet_per_round_trip() {
     let wire = WireConfig::with_delay(10 * MS);
-    let config = Config::builder().scheme(Scheme::StopAndWait);
+    let config = Config::default().scheme(Scheme::StopAndWait);
     let scenario =
         Scenario::new(0).wire(wire).config(config).client_sends([Flow::reliable(5, 60_000, 1)]);
     let report = run(&scenario);
@@ -70,7 +70,7 @@ fn stop_and_wait_sends_one_packet_per_round_trip() {
 fn a_lost_keep_alive_holds_stop_and_wait_no_longer_than_a_lost_chunk() {
     let wire = WireConfig::with_delay(MS);
     let black = WireConfig { blackouts: vec![Duration::ZERO..Duration::MAX], ..wire.clone() };
-    let config = Config::builder().scheme(Scheme::StopAndWait);
+    let config = Config::default().scheme(Scheme::StopAndWait);
     let mut pair = Pair::new(&Scenario::new(1).wire(wire.clone()).config(config));
     pair.run_to_connected(SEC).unwrap();
     pair.world.run_for(SEC / 10).unwrap();
@@ -92,7 +92,7 @@ fn each_scheme_is_faster_than_the_one_before_it() {
         let flows = [Flow::reliable(5, 50_000, 10)];
         let scenario = Scenario::new(3)
             .wire(lossy(0.05))
-            .config(Config::builder().scheme(scheme))
+            .config(Config::default().scheme(scheme))
             .client_sends(flows)
             .within(300 * SEC);
         let report = run(&scenario);

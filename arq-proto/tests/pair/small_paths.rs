@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use arq_proto::{Config, ConfigBuilder, ConnectionError, Reliability, Stats};
+use arq_proto::{Config, ConnectionError, Reliability, Stats};
 use arq_sim::{lane, Datagram, Flow, Forged, Pair, Scenario, Verdict, WireConfig};
 
 use crate::common::{lossy, seeds, MS, SEC};
@@ -22,7 +22,7 @@ const PATHS: [[usize; 2]; 8] = [
 ];
 
 /// Both send a message of 10 KB each 100 ms. How long it took until both had the first one, and the longest of all.
-fn exchange([up, down]: [usize; 2], loss: f32, seed: u64, config: ConfigBuilder) -> [Duration; 2] {
+fn exchange([up, down]: [usize; 2], loss: f32, seed: u64, config: Config) -> [Duration; 2] {
     let wire = |mtu| WireConfig { mtu: Some(mtu), ..lossy(loss) };
     let scenario = Scenario { up: wire(up), down: wire(down), ..Scenario::new(seed) };
     let flow = Flow::reliable(5, 10_000, 50).every(100 * MS);
@@ -54,9 +54,9 @@ fn path_mtu(stats: &Stats) -> u16 {
 fn a_path_below_1200_bytes_opens_and_delivers() {
     for path in PATHS {
         for seed in seeds(4) {
-            let [first, longest] = exchange(path, 0.0, seed, Config::builder());
+            let [first, longest] = exchange(path, 0.0, seed, Config::default());
             assert!(first <= SEC && longest <= SEC, "{path:?}: {first:?}, {longest:?}");
-            let [first, longest] = exchange(path, 0.1, seed, Config::builder());
+            let [first, longest] = exchange(path, 0.1, seed, Config::default());
             assert!(first <= SEC && longest <= SEC, "{path:?}: {first:?}, {longest:?}");
         }
     }
@@ -65,11 +65,11 @@ fn a_path_below_1200_bytes_opens_and_delivers() {
 /// The longest datagrams that the client and the server of a pair send.
 fn longest(mtu: [Option<u16>; 2], seed: u64) -> [usize; 2] {
     use std::{cell::Cell, rc::Rc};
-    let config = |mtu| ConfigBuilder { mtu, ..Config::builder() };
+    let config = |mtu| Config { mtu, ..Config::default() };
     let scenario = Scenario::new(seed).config(config(mtu[0]));
     let flow = Flow::reliable(5, 10_000, 20).every(10 * MS);
     let mut pair = Pair::new(&scenario.both_send([flow]));
-    let accept = config(mtu[1]).build().unwrap();
+    let accept = config(mtu[1]).validate().unwrap();
     let server = pair.server;
     pair.world.endpoint(server).set_accept(Some(accept));
     let longest = Rc::new(Cell::new([0; 2]));
@@ -96,7 +96,7 @@ fn who_is_told_that_the_path_carries_less_sends_no_more_nor_does_the_peer() {
         let [_, server] = longest([None, Some(mtu)], 1);
         assert!(server <= most, "listener with {mtu}: {server}");
         let [first, longest] =
-            exchange([most; 2], 0.0, 1, ConfigBuilder { mtu: Some(mtu), ..Config::builder() });
+            exchange([most; 2], 0.0, 1, Config { mtu: Some(mtu), ..Config::default() });
         assert!(first <= 100 * MS && longest <= 100 * MS, "{mtu}: {first:?}, {longest:?}");
     }
 }
@@ -105,7 +105,7 @@ fn who_is_told_that_the_path_carries_less_sends_no_more_nor_does_the_peer() {
 #[test]
 fn a_path_that_carries_nothing_is_given_up_with_the_sizes_that_were_tried() {
     let wire = WireConfig { mtu: Some(100), ..WireConfig::with_delay(10 * MS) };
-    let config = ConfigBuilder { mtu: Some(1_096), ..Config::builder() };
+    let config = Config { mtu: Some(1_096), ..Config::default() };
     let mut pair = Pair::new(&Scenario::new(1).wire(wire).config(config));
     pair.run(20 * SEC, |pair| pair.client_side().closed.is_some()).unwrap();
     let error = pair.client_side().error().map(ConnectionError::to_string).unwrap();

@@ -5,7 +5,7 @@
 
 use std::{ops::Range, time::Duration};
 
-use arq_proto::{Config, ConfigBuilder};
+use arq_proto::Config;
 use arq_sim::{Bottleneck, Flow, Loss, Pair, Report, Scenario, WireConfig};
 
 use crate::common::{lossy, run_seeds, seeds, MS, SEC};
@@ -27,8 +27,7 @@ fn an_outage_of_one_direction() {
         let outage = dark(2..2 + seconds);
         for (up, down) in [(outage.clone(), lossy(0.05)), (lossy(0.05), outage.clone())] {
             run_seeds(5, |seed| {
-                let config =
-                    ConfigBuilder { idle_timeout: idle_timeout * SEC, ..Config::builder() };
+                let config = Config { idle_timeout: idle_timeout * SEC, ..Config::default() };
                 let scenario = Scenario::new(seed).both_send(ticks_until((seconds + 4) * SEC));
                 Scenario { up: up.clone(), down: down.clone(), config, ..scenario }
                     .within((2 * seconds + 30) * SEC)

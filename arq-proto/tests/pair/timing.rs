@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use arq_proto::{Config, ConfigBuilder, FecConfig, Reliability, TimerKind};
+use arq_proto::{Config, FecConfig, Reliability, TimerKind, ValidConfig};
 use arq_sim::{
     harness::{FrameOp, Victim},
     lane, Datagram, Flow, Forged, Loss, Pair, Scenario, Verdict, WireConfig,
@@ -70,9 +70,9 @@ fn a_lost_packet_in_the_middle_is_repaired_after_one_round_trip() {
 // ARQ-LIV-2
 #[test]
 fn a_host_that_slept_asks_before_it_gives_its_peer_up() {
-    let (idle, keep_alive) = (Config::builder().idle_timeout, Config::builder().keep_alive);
+    let (idle, keep_alive) = (Config::default().idle_timeout, Config::default().keep_alive);
     for answers in [true, false] {
-        let mut victim = Victim::new(Config::default());
+        let mut victim = Victim::new(ValidConfig::default());
         let sent = victim.connection().stats().packets_sent;
         victim.oversleep(idle + 5 * SEC);
         victim.oversleep(keep_alive / 2);
@@ -201,7 +201,7 @@ fn the_end_of_a_message_is_repaired_as_soon_before_another_as_alone() {
     let latest = |flow: &Flow| {
         let mut all = Vec::new();
         for seed in seeds(10) {
-            let config = ConfigBuilder { fec: FecConfig::Off, ..Config::builder() };
+            let config = Config { fec: FecConfig::Off, ..Config::default() };
             let scenario = Scenario::new(seed).wire(lossy(0.10)).config(config);
             let mut pair = Pair::new(&scenario.client_sends([flow.clone()]));
             pair.run_to_delivery(60 * SEC).unwrap_or_else(|halt| panic!("seed {seed}: {halt}"));
@@ -258,7 +258,7 @@ fn a_thin_stream_waits_for_the_next_message_not_for_a_repair() {
         let (mut all, mut packets) = (Vec::new(), 0);
         for seed in seeds(10) {
             let wire = WireConfig { loss: Loss::Random(0.10), ..WireConfig::with_delay(30 * MS) };
-            let config = ConfigBuilder { fec, ..Config::builder() };
+            let config = Config { fec, ..Config::default() };
             let scenario = Scenario::new(seed).wire(wire).config(config);
             let mut pair = Pair::new(&scenario.client_sends([commands.clone()]));
             pair.run_to_delivery(60 * SEC).unwrap_or_else(|halt| panic!("seed {seed}: {halt}"));
@@ -278,7 +278,7 @@ fn a_thin_stream_waits_for_the_next_message_not_for_a_repair() {
 // ARQ-REP-9
 #[test]
 fn a_message_rides_along_once_in_a_tick() {
-    let mut victim = Victim::new(Config::default());
+    let mut victim = Victim::new(ValidConfig::default());
     // The round trip that a repair would take.
     victim.with_connection(|now, conn| {
         conn.send(now, lane(5, Reliability::Reliable), [7; 100][..].into()).unwrap();
@@ -303,16 +303,16 @@ fn a_message_rides_along_once_in_a_tick() {
 // ARQ-REP-9
 #[test]
 fn what_would_come_too_late_does_not_ride_along() {
-    let config = Config::builder();
+    let config = Config::default();
     let wire = WireConfig { loss: Loss::Random(0.10), ..WireConfig::with_delay(30 * MS) };
-    let bundled = |config: ConfigBuilder| {
+    let bundled = |config: Config| {
         let scenario = Scenario::new(1).wire(wire.clone()).config(config);
         let flow = Flow::best_effort(4, 200, 500).every(20 * MS);
         let mut pair = Pair::new(&scenario.client_sends([flow]));
         pair.run_to_delivery(60 * SEC).unwrap();
         pair.client_side().connection().stats().chunks_bundled
     };
-    let held = ConfigBuilder { deadline: Some(SEC), ..config.clone() };
+    let held = Config { deadline: Some(SEC), ..config.clone() };
     assert_eq!((bundled(config), bundled(held) > 100), (0, true));
 }
 
@@ -322,7 +322,7 @@ fn what_would_come_too_late_does_not_ride_along() {
 fn small_messages_are_repaired_together() {
     let lane = lane(5, Reliability::Reliable);
     let send = |fec| {
-        let config = ConfigBuilder { fec, ..Config::builder() }.build().unwrap();
+        let config = Config { fec, ..Config::default() }.validate().unwrap();
         let mut victim = Victim::new(config);
         let before = victim.connection().stats().packets_sent;
         victim.with_connection(|now, conn| {

@@ -12,8 +12,8 @@ use arq_proto::{
         frame::Shape,
         packet::{peek_connection_id, PacketKind, Refuse},
     },
-    Config, Connect, Connection, ConnectionError, ConnectionHandle, ConnectionId, Endpoint,
-    EndpointConfig, RefuseReason, Routed,
+    Connect, Connection, ConnectionError, ConnectionHandle, ConnectionId, Endpoint, EndpointConfig,
+    RefuseReason, Routed, ValidConfig,
 };
 use arq_sim::{
     toy::{Flights, Toy},
@@ -29,7 +29,7 @@ fn refuses(seed: u64, wire: WireConfig) -> (Pair, ConnId) {
     let toy = Toy::new(Flights::default());
     let mut pair = Pair::new(&Scenario::new(seed).wire(wire).sealed(toy.clone(), 64));
     let toy = Arc::new(toy.with_authority(STRANGER));
-    let connect = Connect::sealed(Config::default(), toy, "server");
+    let connect = Connect::sealed(ValidConfig::default(), toy, "server");
     let client = pair.world.connect(pair.client, pair.server, connect, AppPlan::default());
     (pair, client)
 }
@@ -84,7 +84,7 @@ struct Impostor {
 impl Impostor {
     fn new(pair: &Pair, toy: &Toy, answers: usize) -> Self {
         let toy = Arc::new(toy.with_authority(STRANGER));
-        let config = EndpointConfig::new(Config::default());
+        let config = EndpointConfig::new(ValidConfig::default());
         let config = config.with_protection(Protection::Sealed(toy));
         let (client, server) = (pair.world.address(pair.client), pair.world.address(pair.server));
         let clock = *pair.world.clock();

@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use arq_proto::{wire::packet::PacketKind, Config, Connect, ConnectionError};
+use arq_proto::{wire::packet::PacketKind, Connect, ConnectionError, ValidConfig};
 use arq_sim::{
     hostile, parallel,
     toy::{Flights, Toy},
@@ -201,7 +201,7 @@ fn who_is_not_the_server_is_asked_eight_times_and_named() {
     let toy = Toy::new(Flights::default());
     let mut pair = Pair::new(&Scenario::new(1).sealed(toy.clone(), 64));
     // Another client of the same server, which expects another one.
-    let connect = Connect::sealed(Config::default(), Arc::new(toy.with_secret(2)), "server");
+    let connect = Connect::sealed(ValidConfig::default(), Arc::new(toy.with_secret(2)), "server");
     let stranger = pair.world.connect(pair.client, pair.server, connect, AppPlan::default());
     pair.run(10 * SEC, |pair| pair.world.conn(stranger).closed.is_some()).unwrap();
     let conn = pair.world.conn(stranger);

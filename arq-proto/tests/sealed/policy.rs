@@ -6,7 +6,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use arq_proto::{
     session::{Protection, Security},
-    Config, Connect, ConnectionError, Endpoint, EndpointConfig, Routed,
+    Connect, ConnectionError, Endpoint, EndpointConfig, Routed, ValidConfig,
 };
 use arq_sim::{
     toy::{Flights, Toy},
@@ -32,10 +32,12 @@ fn error_of(scenario: &Scenario, connect: impl Into<Connect>) -> Option<Connecti
 fn a_clear_and_a_sealed_side_refuse_each_other_with_words() {
     let toy = Toy::new(Flights::default());
     let sealed = Scenario::new(1).sealed(toy.clone(), 64);
-    let error = error_of(&sealed, Config::default());
+    let error = error_of(&sealed, ValidConfig::default());
     assert_eq!(error, Some(ConnectionError::PeerOnlySealed));
-    let error =
-        error_of(&Scenario::new(1), Connect::sealed(Config::default(), Arc::new(toy), "server"));
+    let error = error_of(
+        &Scenario::new(1),
+        Connect::sealed(ValidConfig::default(), Arc::new(toy), "server"),
+    );
     assert_eq!(error, Some(ConnectionError::PeerOnlyClear));
     assert_eq!(
         error.unwrap().to_string(),
@@ -50,18 +52,18 @@ fn who_does_not_knock_gets_no_answer() {
     let mut pair = Pair::new(&Scenario::new(1).sealed(toy.clone(), 64));
     pair.run_to_connected(SEC).unwrap();
     for stranger in [toy.with_knock(8), Toy::new(Flights::default())] {
-        let stranger = Connect::sealed(Config::default(), Arc::new(stranger), "server");
+        let stranger = Connect::sealed(ValidConfig::default(), Arc::new(stranger), "server");
         assert!(asked(&toy, stranger).is_empty());
     }
-    assert!(asked(&toy, Config::default().into()).is_empty(), "nor who comes in the clear");
-    let other = Connect::sealed(Config::default(), Arc::new(toy.clone()), "server");
+    assert!(asked(&toy, ValidConfig::default().into()).is_empty(), "nor who comes in the clear");
+    let other = Connect::sealed(ValidConfig::default(), Arc::new(toy.clone()), "server");
     assert!(!asked(&toy, other).is_empty());
 }
 
 /// What a server without room answers to the first HELLO.
 fn asked(toy: &Toy, connect: Connect) -> Vec<u8> {
     let now = Clock::new().now();
-    let accept = EndpointConfig::new(Config::default())
+    let accept = EndpointConfig::new(ValidConfig::default())
         .with_max_unvalidated_handshakes(0)
         .with_protection(Protection::Sealed(Arc::new(toy.clone())));
     let mut server = Endpoint::new(accept, [1; 32], now);
@@ -79,7 +81,8 @@ fn asked(toy: &Toy, connect: Connect) -> Vec<u8> {
 fn a_session_that_cannot_begin_ends_the_connection_with_its_words() {
     let now = Clock::new().now();
     let mut client = Endpoint::new(EndpointConfig::default(), [2; 32], now);
-    let nameless = Connect::sealed(Config::default(), Arc::new(Toy::new(Flights::default())), "");
+    let nameless =
+        Connect::sealed(ValidConfig::default(), Arc::new(Toy::new(Flights::default())), "");
     let (_, connection) = client.connect(now, Pair::SERVER.parse().unwrap(), nameless);
     assert!(connection.is_drained());
     let error = connection.close_reason().unwrap().to_string();
@@ -91,13 +94,13 @@ fn a_session_that_cannot_begin_ends_the_connection_with_its_words() {
 fn a_false_newcomer_does_not_take_the_place_of_the_one_that_lives() {
     let now = Clock::new().now();
     let toy: Arc<dyn Security> = Arc::new(Toy::new(Flights::default()));
-    let accept = EndpointConfig::new(Config::default());
+    let accept = EndpointConfig::new(ValidConfig::default());
     let accept = accept.with_protection(Protection::Sealed(toy.clone()));
     let mut server = Endpoint::new(accept, [1; 32], now);
     let mut client = Endpoint::new(EndpointConfig::default(), [2; 32], now);
     let (near, far) = (Pair::CLIENT.parse().unwrap(), Pair::SERVER.parse().unwrap());
     let mut accept = |port: Option<u16>| {
-        let connect = Connect::sealed(Config::default(), toy.clone(), "server");
+        let connect = Connect::sealed(ValidConfig::default(), toy.clone(), "server");
         let (_, mut connection) = client.connect(now, far, connect);
         let mut hello = Vec::new();
         connection.poll_transmit(now, &mut hello, 1).unwrap();

@@ -10,7 +10,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use arq_proto::{
     session::{Protection, Security},
-    Config, Connect, ConnectionError, EndpointConfig,
+    Connect, ConnectionError, EndpointConfig, ValidConfig,
 };
 use arq_sim::{
     toy::{Flights, Toy},
@@ -33,7 +33,7 @@ impl Scene {
     fn new(seed: u64, wire: WireConfig) -> Self {
         let toy: Arc<dyn Security> = Arc::new(Toy::new(Flights::default()));
         let mut world = World::new(seed);
-        let accept = EndpointConfig::new(Config::default());
+        let accept = EndpointConfig::new(ValidConfig::default());
         let server = world.add_host(HostConfig {
             endpoint: accept.with_protection(Protection::Sealed(toy.clone())),
             ..HostConfig::new("server", ([10, 0, 0, 1], 7447).into())
@@ -58,7 +58,7 @@ impl Scene {
 
     /// Opens an association from `client`, a program of the host of this `name`; the server's side, and when it was open.
     fn open(&mut self, client: HostId, name: &str) -> (ConnId, Duration) {
-        let connect = Connect::sealed(Config::default(), self.toy.clone(), "server");
+        let connect = Connect::sealed(ValidConfig::default(), self.toy.clone(), "server");
         let plan = AppPlan::sends([Flow::reliable(5, 200, 1_000_000).every(200 * MS)]);
         let known = self.world.accepted(self.server).len();
         self.world.connect(client, self.server, connect.on_host(name.as_bytes()), plan);

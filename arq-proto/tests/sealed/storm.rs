@@ -10,7 +10,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use arq_proto::{
     session::{Protection, Security},
-    Config, Connect, EndpointConfig, Reliability,
+    Connect, EndpointConfig, Reliability, ValidConfig,
 };
 use arq_sim::{
     hostile, lane,
@@ -46,8 +46,8 @@ impl Scene {
         let toy: Arc<dyn Security> = Arc::new(toy);
         let mut world = World::new(seed);
         world.stop_log();
-        let accept =
-            EndpointConfig::new(Config::default()).with_protection(Protection::Sealed(toy.clone()));
+        let accept = EndpointConfig::new(ValidConfig::default())
+            .with_protection(Protection::Sealed(toy.clone()));
         let server = world.add_host(HostConfig {
             endpoint: accept,
             step_cost: STEP,
@@ -69,7 +69,7 @@ impl Scene {
     }
 
     fn connect(&mut self, host: HostId, plan: AppPlan) -> ConnId {
-        let connect = Connect::sealed(Config::default(), self.toy.clone(), "server");
+        let connect = Connect::sealed(ValidConfig::default(), self.toy.clone(), "server");
         self.world.connect(host, self.server, connect, plan)
     }
 
@@ -170,7 +170,7 @@ fn flood(scene: &mut Scene, rng: &mut Rng, seconds: u32) {
 fn hello(scene: &Scene) -> Vec<u8> {
     let now = scene.world.clock().now();
     let mut endpoint = arq_proto::Endpoint::new(EndpointConfig::default(), [5; 32], now);
-    let connect = Connect::sealed(Config::default(), scene.toy.clone(), "server");
+    let connect = Connect::sealed(ValidConfig::default(), scene.toy.clone(), "server");
     let (_, mut connection) = endpoint.connect(now, scene.world.address(scene.server), connect);
     let mut out = Vec::new();
     connection.poll_transmit(now, &mut out, 1).unwrap();

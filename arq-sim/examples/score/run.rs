@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use arq_proto::{Config, ConfigBuilder, CongestionConfig, FecConfig, Reliability};
+use arq_proto::{Config, CongestionConfig, FecConfig, Reliability};
 use arq_sim::{lane, reference::Algorithm, Access, AppPlan, Flow, Shared};
 use impairments::{DelayTrace, Fades, Path as Oracle};
 
@@ -70,15 +70,15 @@ pub(crate) fn run(cell: &Cell, seed: u64, congestion: CongestionConfig) -> Outco
     run.measure()
 }
 
-fn config(congestion: CongestionConfig) -> ConfigBuilder {
+fn config(congestion: CongestionConfig) -> Config {
     // No lane's credit is the limit on the longest of these paths, and no outage of a recording ends a connection.
     let patience = 120 * SECOND;
-    ConfigBuilder {
+    Config {
         congestion,
         lane_window_bytes: 8 << 20,
         idle_timeout: patience,
         handshake_timeout: patience,
-        ..Config::builder()
+        ..Config::default()
     }
 }
 
@@ -93,7 +93,7 @@ impl Run<'_> {
         match flows {
             Flows::BesideCubic => {
                 let cubic = config(CongestionConfig::Cubic);
-                let cubic = ConfigBuilder { fec: FecConfig::Off, ..cubic };
+                let cubic = Config { fec: FecConfig::Off, ..cubic };
                 let (access, plan) = (self.access(0.0), AppPlan::sends([bulk()]));
                 self.rival = Some(self.shared.join_from(access, cubic, plan));
             }

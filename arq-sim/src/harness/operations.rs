@@ -12,7 +12,7 @@ use arq_proto::{
         params::Params,
         VERSION,
     },
-    Config, ConnectionId, RefuseReason,
+    Config, ConnectionId, RefuseReason, ValidConfig,
 };
 use bytes::Bytes;
 
@@ -118,11 +118,12 @@ pub fn hostile_server(data: &[u8]) {
     });
 }
 
-fn config(input: &mut Unstructured<'_>) -> Config {
-    let mut config = Config::builder();
-    config.reorder = input.arbitrary().unwrap_or(true);
-    config.deadline = input.ratio(1, 2).unwrap_or(false).then_some(Duration::from_millis(50));
-    config.build().expect("the configuration is valid")
+fn config(input: &mut Unstructured<'_>) -> ValidConfig {
+    let reorder = input.arbitrary().unwrap_or(true);
+    let deadline = input.ratio(1, 2).unwrap_or(false).then_some(Duration::from_millis(50));
+    Config { reorder, deadline, ..Config::default() }
+        .validate()
+        .expect("the configuration is valid")
 }
 
 fn run(

@@ -18,8 +18,8 @@ use arq_proto::{
         frame::Shape,
         packet::{Echo, Refuse, Reset},
     },
-    Config, Connect, Connection, ConnectionHandle, ConnectionId, Endpoint, EndpointConfig, Event,
-    RefuseReason, Routed,
+    Connect, Connection, ConnectionHandle, ConnectionId, Endpoint, EndpointConfig, Event,
+    RefuseReason, Routed, ValidConfig,
 };
 
 use crate::{
@@ -83,7 +83,7 @@ struct Side {
 
 impl Side {
     fn new(security: Option<Arc<dyn Security>>, seed: u8, now: Instant) -> Self {
-        let accept = security.is_some().then(Config::default);
+        let accept = security.is_some().then(ValidConfig::default);
         let protection = security.map_or(Protection::Clear, Protection::Sealed);
         let config = EndpointConfig::new(accept).with_protection(protection);
         let endpoint = Endpoint::new(config, [seed; 32], now);
@@ -155,7 +155,7 @@ impl Scene {
         let impostor: Arc<dyn Security> = Arc::new(toy.with_authority(2));
         let toy: Arc<dyn Security> = Arc::new(toy);
         let mut client = Side::new(None, 1, now);
-        let connect = Connect::sealed(Config::default(), toy.clone(), "server");
+        let connect = Connect::sealed(ValidConfig::default(), toy.clone(), "server");
         let (handle, connection) = client.endpoint.connect(now, addresses[1], connect);
         client.connections.insert(handle, connection);
         let mut scene = Self {

@@ -16,8 +16,8 @@ use arq_proto::{
         frame::Frame,
         packet::Hello,
     },
-    Config, Connection, ConnectionHandle, ConnectionId, EcnCounts, Endpoint, EndpointConfig,
-    LaneId, Reliability, Routed,
+    Connection, ConnectionHandle, ConnectionId, EcnCounts, Endpoint, EndpointConfig, LaneId,
+    Reliability, Routed, ValidConfig,
 };
 
 use crate::{
@@ -50,7 +50,7 @@ pub struct Victim {
     endpoint: Endpoint,
     handle: ConnectionHandle,
     connection: Connection,
-    config: Config,
+    config: ValidConfig,
     /// Where the peer did its handshake.
     peer: SocketAddr,
     /// The peer's next packet.
@@ -75,7 +75,7 @@ impl Victim {
     /// # Panics
     /// The handshake fails.
     #[must_use]
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: ValidConfig) -> Self {
         let mut now = Clock::new().now();
         let (peer, own): (SocketAddr, SocketAddr) =
             (([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 2).into());
@@ -109,7 +109,7 @@ impl Victim {
 
     /// A client that has said HELLO to a server which is the peer.
     #[must_use]
-    pub fn calling(config: Config) -> Self {
+    pub fn calling(config: ValidConfig) -> Self {
         let now = Clock::new().now();
         let peer = ([10, 0, 0, 1], 1).into();
         let mut endpoint = Endpoint::new(EndpointConfig::default(), [2; 32], now);
@@ -123,7 +123,7 @@ impl Victim {
         now: Instant,
         endpoint: Endpoint,
         (handle, connection): (ConnectionHandle, Connection),
-        config: Config,
+        config: ValidConfig,
         peer: SocketAddr,
         next: Sighting,
     ) -> Self {
@@ -358,7 +358,7 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_of_all_leaves_nothing_in_flight() {
-        let mut victim = Victim::new(Config::default());
+        let mut victim = Victim::new(ValidConfig::default());
         let message = bytes::Bytes::from_static(&[1; 10_000]);
         let lane = lane(5, Reliability::Reliable);
         // More packets than the first number that is left out.

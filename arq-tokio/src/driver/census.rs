@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use arq_proto::{Config, ConfigBuilder, CongestionConfig, EndpointConfig, LaneId, Reliability};
+use arq_proto::{Config, CongestionConfig, EndpointConfig, LaneId, Reliability, ValidConfig};
 use bytes::Bytes;
 use tokio::runtime::Handle;
 
@@ -36,13 +36,13 @@ fn cost(work: impl FnOnce()) -> Cost {
 
 async fn connected() -> (Connection, Connection, [Endpoint; 2]) {
     let network = MemoryNetwork::lossless();
-    let config = ConfigBuilder {
+    let config = Config {
         congestion: CongestionConfig::Constant { window_bytes: 10_000_000 },
         timer_granularity: Duration::from_millis(1),
-        ..Config::builder()
+        ..Config::default()
     };
-    let config = config.build().unwrap();
-    let endpoint = |at: ([u8; 4], u16), accept: Option<Config>| {
+    let config = config.validate().unwrap();
+    let endpoint = |at: ([u8; 4], u16), accept: Option<ValidConfig>| {
         let socket = Box::new(network.bind(at.into()).unwrap());
         Endpoint::over(socket, EndpointConfig::new(accept), &Handle::current()).unwrap()
     };

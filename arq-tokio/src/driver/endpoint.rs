@@ -4,7 +4,7 @@
 
 use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use arq_proto::{Config, Connect, EndpointConfig, EndpointStats, SocketId};
+use arq_proto::{Connect, EndpointConfig, EndpointStats, SocketId, ValidConfig};
 use tokio::{
     runtime::Handle,
     sync::{mpsc, watch, Mutex, Semaphore},
@@ -59,7 +59,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// As [`Self::bind`].
-    pub fn server(address: SocketAddr, config: Config) -> io::Result<Self> {
+    pub fn server(address: SocketAddr, config: ValidConfig) -> io::Result<Self> {
         let config = EndpointConfig::new(config);
         Self::bind(address, &SocketOptions::default(), config, &Handle::current())
     }
@@ -95,10 +95,10 @@ impl Endpoint {
     /// Connects through several network interfaces at once, e.g. Wi-Fi and a modem: each connection has a path through each
     /// of them, and what one does not deliver in time leaves through another. `address` is where each socket is bound,
     /// `0.0.0.0:0` as a rule, or `[::]:0`; an interface that there is not yet is taken up when it appears. The peer must
-    /// keep as many paths: [`ConfigBuilder::paths`](arq_proto::ConfigBuilder::paths), which is 1 by default at both sides.
+    /// keep as many paths: [`Config::paths`](arq_proto::Config::paths), which is 1 by default at both sides.
     ///
     /// ```no_run
-    /// use arq_tokio::{Config, ConfigBuilder, Endpoint, EndpointConfig, PathInterface, SocketOptions};
+    /// use arq_tokio::{Config, Endpoint, EndpointConfig, PathInterface, SocketOptions};
     ///
     /// # async fn connect() -> Result<(), Box<dyn std::error::Error>> {
     /// let interfaces = [PathInterface::new("wlan0"), PathInterface::backup("wwan0")];
@@ -109,7 +109,7 @@ impl Endpoint {
     ///     EndpointConfig::default(),
     ///     &tokio::runtime::Handle::current(),
     /// )?;
-    /// let config = ConfigBuilder { paths: 4, ..Config::builder() }.build()?;
+    /// let config = Config { paths: 4, ..Config::default() }.validate()?;
     /// let connection = endpoint.connect("192.0.2.7:7447".parse()?, config).await?;
     /// for path in connection.paths() {
     ///     println!("{:?} {} {:?}", path.interface, path.stats.state, path.stats.srtt);
@@ -191,7 +191,7 @@ impl Endpoint {
         Ok(Self { shared, accepted: Mutex::new(accepted), progress })
     }
 
-    /// Opens a connection to `remote`, in the clear with a [`Config`] alone, sealed by [`Connect::sealed`]. Dropping the
+    /// Opens a connection to `remote`, in the clear with a [`ValidConfig`] alone, sealed by [`Connect::sealed`]. Dropping the
     /// future gives it up.
     ///
     /// # Errors

@@ -31,8 +31,8 @@ use std::{
 };
 
 use arq_proto::{
-    Config, ConfigBuilder, CongestionConfig, Connection as Core, ConnectionHandle,
-    Endpoint as Router, EndpointConfig, Event, LaneId, PathState, Reliability, Routed, SocketId,
+    Config, CongestionConfig, Connection as Core, ConnectionHandle, Endpoint as Router,
+    EndpointConfig, Event, LaneId, PathState, Reliability, Routed, SocketId, ValidConfig,
 };
 use bytes::Bytes;
 use shuttle::{
@@ -129,7 +129,7 @@ impl Peer {
 }
 
 impl Wire {
-    fn new(config: Config) -> [Self; NEAR.len()] {
+    fn new(config: ValidConfig) -> [Self; NEAR.len()] {
         let router = Router::new(EndpointConfig::new(config), [1; 32], now());
         let peer = Peer { router, core: None };
         let end = || End { inbox: VecDeque::new(), room: usize::MAX, reader: None, writer: None };
@@ -229,7 +229,7 @@ async fn talk(connection: Connection, priority: u8) {
     }
 }
 
-fn connect(shared: &Arc<Shared>, config: Config) -> Connection {
+fn connect(shared: &Arc<Shared>, config: ValidConfig) -> Connection {
     let inner = shared.connect(FAR.into(), config.into()).unwrap();
     if let Some(paths) = shared.paths() {
         paths.tell(&inner);
@@ -254,17 +254,17 @@ async fn both_open(connection: &Connection) {
 
 /// One connection, two tasks, the driver, and sockets that become full.
 fn all_is_sent(several: bool) {
-    let builder = ConfigBuilder {
+    let values = Config {
         congestion: CongestionConfig::Constant { window_bytes: 10_000_000 },
         mtu: Some(1_200),
         // One message at a time.
         queue_bytes: Some(1),
         paths: 4,
-        ..Config::builder()
+        ..Config::default()
     };
-    let config = builder.clone().build().unwrap();
-    let peers = ConfigBuilder { queue_bytes: None, ..builder.clone() };
-    let wires = Wire::new(peers.build().unwrap());
+    let config = values.clone().validate().unwrap();
+    let peers = Config { queue_bytes: None, ..values.clone() };
+    let wires = Wire::new(peers.validate().unwrap());
     let (offer, _) = mpsc::channel(1);
     let mut sockets = Sockets::one(Arc::new(wires[0].clone()));
     let mut paths = None;

@@ -11,8 +11,8 @@ use std::{
 };
 
 use arq_proto::{
-    Config, Connect, ConnectionError, ConnectionHandle, Datagram, Endpoint, EndpointConfig,
-    EndpointEvent, EndpointStats, Routed, SocketId,
+    Connect, ConnectionError, ConnectionHandle, Datagram, Endpoint, EndpointConfig, EndpointEvent,
+    EndpointStats, Routed, SocketId, ValidConfig,
 };
 use tokio::{
     runtime::Handle,
@@ -77,7 +77,7 @@ struct Registry {
     /// Where accepted connections go; `None` once nobody wants them, or the driver has stopped.
     offer: Option<mpsc::Sender<Connection>>,
     /// The configuration of accepted connections.
-    accept: Config,
+    accept: ValidConfig,
 }
 
 impl Registry {

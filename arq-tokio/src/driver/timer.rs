@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use super::{now, sync::Mutex};
 
-/// How late a deadline may fire, for `Config::timer_granularity`.
+/// How late a deadline may fire, for `ValidConfig::timer_granularity`.
 pub const TIMER_GRANULARITY: Duration =
     if cfg!(target_os = "linux") { Duration::from_micros(100) } else { Duration::from_millis(1) };
 

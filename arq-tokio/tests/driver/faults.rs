@@ -61,7 +61,7 @@ impl DatagramSocket for Faulty {
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_for_a_driver_that_has_died() {
     let network = MemoryNetwork::lossless();
-    let config = config().build().unwrap();
+    let config = config().validate().unwrap();
     let socket = Box::new(Faulty(network.bind(SERVER.into()).unwrap(), Fault::Fatal));
     let accept = EndpointConfig::new(config.clone());
     let server = Endpoint::over(socket, accept, &Handle::current()).unwrap();
@@ -82,7 +82,7 @@ async fn nobody_waits_for_a_driver_that_has_died() {
 fn nobody_waits_for_a_driver_that_has_never_run() {
     let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
     let network = MemoryNetwork::lossless();
-    let config = config().build().unwrap();
+    let config = config().validate().unwrap();
     let never_driven = runtime();
     let accept = EndpointConfig::new(config.clone());
     let socket = Box::new(network.bind(SERVER.into()).unwrap());
@@ -102,7 +102,7 @@ async fn refused(kind: io::ErrorKind) -> (Duration, ConnectError) {
     let socket = Box::new(Faulty(network.bind(CLIENT.into()).unwrap(), Fault::Refuses(kind)));
     let client = Endpoint::over(socket, EndpointConfig::default(), &Handle::current()).unwrap();
     let begin = Instant::now();
-    let error = client.connect(SERVER.into(), config().build().unwrap()).await.unwrap_err();
+    let error = client.connect(SERVER.into(), config().validate().unwrap()).await.unwrap_err();
     (begin.elapsed(), error)
 }
 
@@ -141,7 +141,7 @@ fn telling() -> MemoryNetwork {
 async fn nobody_waits_for_a_port_that_is_closed() {
     let client = endpoint(&telling(), CLIENT, None);
     let begin = Instant::now();
-    let error = client.connect(SERVER.into(), config().build().unwrap()).await.unwrap_err();
+    let error = client.connect(SERVER.into(), config().validate().unwrap()).await.unwrap_err();
     assert!(begin.elapsed() < SECOND / 100, "{:?}", begin.elapsed());
     let closed = ConnectionError::Unreachable(Unreachable::Port);
     assert!(matches!(&error, ConnectError::Ended(reason) if *reason == closed), "{error}");

@@ -17,8 +17,8 @@ use std::{
 };
 
 use arq_proto::{
-    Config, ConfigBuilder, ConnectionError, EndpointConfig, LaneId, Reliability, Unreachable,
-    UnreachableReport,
+    Config, ConnectionError, EndpointConfig, LaneId, Reliability, Unreachable, UnreachableReport,
+    ValidConfig,
 };
 use arq_tokio::{socket::memory::MemoryNetwork, ConnectError, Connection, Endpoint, SendError};
 use rand_chacha::ChaCha8Rng;
@@ -44,19 +44,23 @@ fn lane(priority: u8) -> LaneId {
     LaneId::new(priority, Reliability::Reliable).unwrap()
 }
 
-fn config() -> ConfigBuilder {
+fn config() -> Config {
     // Virtual time runs on the runtime's timer.
-    ConfigBuilder { timer_granularity: Duration::from_millis(1), ..Config::builder() }
+    Config { timer_granularity: Duration::from_millis(1), ..Config::default() }
 }
 
-fn endpoint(network: &MemoryNetwork, address: ([u8; 4], u16), accept: Option<Config>) -> Endpoint {
+fn endpoint(
+    network: &MemoryNetwork,
+    address: ([u8; 4], u16),
+    accept: Option<ValidConfig>,
+) -> Endpoint {
     let socket = network.bind(SocketAddr::from(address)).unwrap();
     let config = EndpointConfig::new(accept);
     Endpoint::over(Box::new(socket), config, &Handle::current()).unwrap()
 }
 
-async fn pair_with(network: MemoryNetwork, config: ConfigBuilder) -> Pair {
-    let config = config.build().unwrap();
+async fn pair_with(network: MemoryNetwork, config: Config) -> Pair {
+    let config = config.validate().unwrap();
     let server = endpoint(&network, SERVER, Some(config.clone()));
     let client = endpoint(&network, CLIENT, None);
     let near = client.connect(SERVER.into(), config).await.unwrap();
@@ -218,7 +222,7 @@ async fn a_close_wakes_everyone_with_the_reason() {
 #[tokio::test(start_paused = true)]
 async fn finishing_delivers_what_was_sent() {
     // One run of twenty falls silent until the keep-alive of a second, with messages waiting: the core's affair.
-    let config = ConfigBuilder { linger: 10 * SECOND, ..config() };
+    let config = Config { linger: 10 * SECOND, ..config() };
     let Pair { near, far, .. } = pair_with(lossy(10, 2), config).await;
     let reader = tokio::spawn(async move {
         expect_numbered(&far, lane(5), 30, 40_000).await;
@@ -236,7 +240,7 @@ async fn finishing_delivers_what_was_sent() {
 async fn connections_that_nobody_accepts_are_bounded() {
     const MOST: usize = 3;
     let network = MemoryNetwork::lossless();
-    let config = config().build().unwrap();
+    let config = config().validate().unwrap();
     let socket = network.bind(SocketAddr::from(SERVER)).unwrap();
     let accept = EndpointConfig::new(config.clone()).with_max_connections(MOST);
     let server = Endpoint::over(Box::new(socket), accept, &Handle::current()).unwrap();
@@ -292,7 +296,7 @@ async fn connecting_to_nobody_fails_in_time() {
     let network = MemoryNetwork::lossless();
     let client = endpoint(&network, CLIENT, None);
     let start = Instant::now();
-    let error = client.connect(SERVER.into(), config().build().unwrap()).await.unwrap_err();
+    let error = client.connect(SERVER.into(), config().validate().unwrap()).await.unwrap_err();
     assert!(is_silence(&error), "{error}");
     assert!(start.elapsed() <= config().handshake_timeout + SECOND, "{:?}", start.elapsed());
 }
@@ -301,7 +305,7 @@ async fn connecting_to_nobody_fails_in_time() {
 async fn giving_up_a_connect_leaves_nothing_behind() {
     let network = MemoryNetwork::lossless();
     let client = endpoint(&network, CLIENT, None);
-    let connect = client.connect(SERVER.into(), config().build().unwrap());
+    let connect = client.connect(SERVER.into(), config().validate().unwrap());
     assert!(timeout(SECOND, connect).await.is_err());
     client.shut_down(SECOND).await;
     network.bind(CLIENT.into()).expect("the socket is closed");
@@ -315,7 +319,7 @@ async fn connections_outlive_the_endpoint_and_the_socket_closes_with_the_last() 
     assert!(start.elapsed() < SECOND, "a connection in use is not waited for");
 
     let late = endpoint(&network, ([10, 0, 0, 3], 1), None);
-    let patience = ConfigBuilder { handshake_timeout: SECOND, ..config() }.build().unwrap();
+    let patience = Config { handshake_timeout: SECOND, ..config() }.validate().unwrap();
     late.connect(SERVER.into(), patience).await.expect_err("nobody accepts any more");
 
     near.send(lane(5), "still there").await.unwrap();
@@ -344,7 +348,7 @@ async fn a_full_socket_is_waited_for() {
 async fn many_connections_share_a_socket_fairly() {
     const CONNECTIONS: u32 = 50;
     let network = MemoryNetwork::lossless();
-    let config = config().build().unwrap();
+    let config = config().validate().unwrap();
     let server = endpoint(&network, SERVER, Some(config.clone()));
     let client = endpoint(&network, CLIENT, None);
     let mut senders = JoinSet::new();
@@ -370,7 +374,7 @@ async fn many_connections_share_a_socket_fairly() {
 async fn what_the_interface_refuses_is_known_at_once() {
     let network = MemoryNetwork::lossless();
     network.limit_sends(1_300);
-    let pair = pair_with(network, ConfigBuilder { mtu: Some(1_472), ..config() }).await;
+    let pair = pair_with(network, Config { mtu: Some(1_472), ..config() }).await;
     // No time passes: no probe has been waited for.
     for _ in 0..30 {
         pair.near.send(lane(5), vec![1; 5_000]).await.unwrap();
@@ -384,7 +388,7 @@ async fn what_the_interface_refuses_is_known_at_once() {
 /// Anybody can send such datagrams, and the kernel refuses the answers.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_answered_is_dropped() {
-    let config = ConfigBuilder { handshake_timeout: SECOND, ..config() }.build().unwrap();
+    let config = Config { handshake_timeout: SECOND, ..config() }.validate().unwrap();
     let (group, everybody) = (([239, 1, 2, 3], 7447), ([255; 4], 7447));
     for (from, to) in [((CLIENT.0, 0), SERVER), (CLIENT, group), (CLIENT, everybody)] {
         let (from, to) = (SocketAddr::from(from), SocketAddr::from(to));

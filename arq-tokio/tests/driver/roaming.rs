@@ -79,7 +79,7 @@ impl DatagramSocket for Roaming {
 fn roaming(
     network: &MemoryNetwork,
     addresses: [([u8; 4], u16); 2],
-    accept: Option<Config>,
+    accept: Option<ValidConfig>,
 ) -> (Endpoint, Arc<AtomicUsize>) {
     let current = Arc::<AtomicUsize>::default();
     let addresses = addresses.map(|address| network.bind(SocketAddr::from(address)).unwrap());
@@ -111,7 +111,7 @@ async fn until(connection: &Connection, is_expected: impl Fn(SocketAddr) -> bool
 #[tokio::test(start_paused = true)]
 async fn a_client_that_moves_to_another_network_is_followed() {
     let network = MemoryNetwork::lossless();
-    let config = config().build().unwrap();
+    let config = config().validate().unwrap();
     let server = endpoint(&network, SERVER, Some(config.clone()));
     let (client, moved) = roaming(&network, [CLIENT, CLIENT_ELSEWHERE], None);
     let near = client.connect(SERVER.into(), config).await.unwrap();
@@ -126,7 +126,7 @@ async fn a_client_that_moves_to_another_network_is_followed() {
 #[tokio::test(start_paused = true)]
 async fn a_server_answers_from_what_is_left_when_the_address_that_was_asked_is_gone() {
     let network = MemoryNetwork::lossless();
-    let config = config().build().unwrap();
+    let config = config().validate().unwrap();
     let (server, moved) = roaming(&network, [SERVER, SERVER_ELSEWHERE], Some(config.clone()));
     let client = endpoint(&network, CLIENT, None);
     let near = client.connect(SERVER.into(), config).await.unwrap();
@@ -146,8 +146,8 @@ fn sticky(stuck: &Arc<AtomicBool>) -> MemoryNetwork {
     })
 }
 
-fn mobile() -> ConfigBuilder {
-    ConfigBuilder { may_change_port: true, ..config() }
+fn mobile() -> Config {
+    Config { may_change_port: true, ..config() }
 }
 
 // ARQ-PTH-9
@@ -179,7 +179,7 @@ async fn a_router_that_was_replaced_behind_a_nat_is_noticed_within_a_second() {
     pair.far.recv(lane(5)).await.unwrap();
     stuck.store(true, Ordering::Relaxed);
     network.kill(SERVER.into());
-    let _replacement = endpoint(&network, SERVER, Some(config().build().unwrap()));
+    let _replacement = endpoint(&network, SERVER, Some(config().validate().unwrap()));
     pair.near.send(lane(5), "after").await.unwrap();
     let reason = timeout(SECOND, pair.near.closed()).await.expect("it is noticed");
     assert_eq!(reason, ConnectionError::PeerLostState);

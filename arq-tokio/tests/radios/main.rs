@@ -20,8 +20,8 @@ use std::{
 
 use arq_tokio::{
     socket::{udp::UdpDatagramSocket, DatagramSocket},
-    Config, ConfigBuilder, Connection, Endpoint, EndpointConfig, LaneId, PathInterface,
-    Reliability, SocketOptions,
+    Config, Connection, Endpoint, EndpointConfig, LaneId, PathInterface, Reliability,
+    SocketOptions, ValidConfig,
 };
 use tokio::{runtime::Handle, sync::mpsc, time::timeout};
 
@@ -37,9 +37,9 @@ const IN_TIME: Duration = Duration::from_millis(200);
 /// Far above what is needed: only a hang runs into it.
 const HANG: Duration = Duration::from_secs(30);
 
-fn config() -> Config {
+fn config() -> ValidConfig {
     let granularity = arq_tokio::TIMER_GRANULARITY;
-    ConfigBuilder { paths: 4, timer_granularity: granularity, ..Config::builder() }.build().unwrap()
+    Config { paths: 4, timer_granularity: granularity, ..Config::default() }.validate().unwrap()
 }
 
 /// Microseconds on the clock that all processes of this machine share.

@@ -119,7 +119,7 @@ pub enum ConfigError {
     },
 }
 
-/// The key that sets a field of [`arq_proto::ConfigBuilder`].
+/// The key that sets a field of [`arq_proto::Config`].
 pub(super) fn key_of(field: &str) -> &str {
     match field {
         "chunk_bytes" => "chunk",

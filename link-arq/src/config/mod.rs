@@ -12,7 +12,7 @@ mod security;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::Path, time::Duration};
 
-use arq_proto::ConfigBuilder;
+use arq_proto::Config;
 use arq_tokio::{PathInterface, SocketOptions, TIMER_GRANULARITY};
 use serde::{de::IgnoredAny, Deserialize};
 use zenoh_protocol::core::EndPoint;
@@ -63,7 +63,7 @@ impl Paths {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkConfig {
     /// For the protocol. Its `app_params` are filled by the link.
-    pub protocol: ConfigBuilder,
+    pub protocol: Config,
     /// For the socket.
     pub socket: SocketOptions,
     /// The local address to connect from, not resolved yet.
@@ -91,10 +91,10 @@ pub struct LinkConfig {
 impl Default for LinkConfig {
     fn default() -> Self {
         Self {
-            protocol: ConfigBuilder {
+            protocol: Config {
                 timer_granularity: TIMER_GRANULARITY,
                 handshake_timeout: HANDSHAKE_TIMEOUT,
-                ..ConfigBuilder::default()
+                ..Config::default()
             },
             socket: SocketOptions::default(),
             bind: None,
@@ -177,7 +177,7 @@ impl LinkConfig {
             );
         }
         self.security.policy()?;
-        match self.protocol.clone().build() {
+        match self.protocol.clone().validate() {
             Ok(_) => Ok(self),
             Err(error) => {
                 let fields = error.fields();

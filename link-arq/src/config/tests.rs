@@ -173,7 +173,7 @@ fn metrics_are_served_on_this_host_alone_unless_told() {
 #[test]
 fn errors_of_the_protocol_name_keys() {
     let zero = Duration::ZERO;
-    type Mistake = fn(&mut ConfigBuilder);
+    type Mistake = fn(&mut Config);
     let mistakes: [(&str, Mistake); 9] = [
         ("mtu", |config| config.mtu = Some(0)),
         ("chunk", |config| config.chunk_bytes = Some(0)),
@@ -193,7 +193,7 @@ fn errors_of_the_protocol_name_keys() {
         let text = link.check().unwrap_err().to_string();
         assert!(text.starts_with(&format!("`{key}`=0 is outside")), "{key}: {text}");
     }
-    type Field = fn(&mut ConfigBuilder) -> &mut Duration;
+    type Field = fn(&mut Config) -> &mut Duration;
     let durations: [(&str, Field); 4] = [
         ("queue_age_ms", |config| &mut config.queue_age),
         ("keep_alive_ms", |config| &mut config.keep_alive),

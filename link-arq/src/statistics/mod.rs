@@ -133,14 +133,14 @@ pub(crate) fn register(association: &Arc<LinkUnicastArq>) {
 /// How the only path of a connection stands.
 #[cfg(test)]
 pub(crate) fn test_path() -> PathInfo {
-    use arq_tokio::{Config, Endpoint};
+    use arq_tokio::{Endpoint, ValidConfig};
 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let path = runtime.block_on(async {
         let any = "127.0.0.1:0".parse().unwrap();
-        let server = Endpoint::server(any, Config::default()).unwrap();
+        let server = Endpoint::server(any, ValidConfig::default()).unwrap();
         let client = Endpoint::client(any).unwrap();
-        let connection = client.connect(server.local_addr(), Config::default()).await.unwrap();
+        let connection = client.connect(server.local_addr(), ValidConfig::default()).await.unwrap();
         connection.paths().remove(0)
     });
     path

@@ -23,7 +23,7 @@ use crate::{
     acks::AckManager,
     batches::Batches,
     chunk_size::ChunkTuner,
-    config::Config,
+    config::ValidConfig,
     path_mtu::PathMtu,
     recovery::{left_out::LeftOut, Recovery},
     stats::Stats,
@@ -98,7 +98,7 @@ pub(super) struct Path {
 
 impl Path {
     pub(super) fn new(
-        config: &Config,
+        config: &ValidConfig,
         remote: SocketAddr,
         local_cid: ConnectionId,
         left_out: LeftOut,

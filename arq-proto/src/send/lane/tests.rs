@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
 use super::*;
-use crate::{config::Config, units::Rate};
+use crate::{config::ValidConfig, units::Rate};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -12,7 +12,7 @@ const MS: Duration = Duration::from_millis(1);
 fn only_what_has_not_arrived_expires() {
     let t0 = Instant::now();
     let id = LaneId::new(4, Reliability::BestEffort).unwrap();
-    let limits = QueueLimits::new(&Config::default());
+    let limits = QueueLimits::new(&ValidConfig::default());
     let mut lane = SendLane::new(id, limits, Some(100 * MS));
     for at in [0, 0, 50] {
         lane.push(t0 + at * MS, vec![1; 900].into(), false);
@@ -37,7 +37,7 @@ fn only_what_has_not_arrived_expires() {
 fn what_expires_is_told_at_once_but_once_in_a_round_trip() {
     let t0 = Instant::now();
     let id = LaneId::new(4, Reliability::BestEffort).unwrap();
-    let limits = QueueLimits::new(&Config::default());
+    let limits = QueueLimits::new(&ValidConfig::default());
     let mut lane = SendLane::new(id, limits, Some(10 * MS));
     for at in 0..4 {
         lane.push(t0 + at * MS, vec![1; 900].into(), false);
@@ -84,7 +84,7 @@ fn the_times_of_messages_are_counted() {
 fn who_hears_of_room_in_silence_finds_it() {
     let t0 = Instant::now();
     let id = LaneId::new(4, Reliability::Reliable).unwrap();
-    let mut lane = SendLane::new(id, QueueLimits::new(&Config::default()), None);
+    let mut lane = SendLane::new(id, QueueLimits::new(&ValidConfig::default()), None);
     let outlet = || Outlet {
         rate: Rate::from_bits_per_second(1_000_000),
         silence: 3_000 * MS,
@@ -107,7 +107,7 @@ fn who_hears_of_room_in_silence_finds_it() {
 fn what_follows_a_dropped_rest_begins_anew() {
     let t0 = Instant::now();
     let id = LaneId::new(4, Reliability::Reliable).unwrap();
-    let mut lane = SendLane::new(id, QueueLimits::new(&Config::default()), None);
+    let mut lane = SendLane::new(id, QueueLimits::new(&ValidConfig::default()), None);
     let outlet = || Outlet {
         rate: Rate::from_bits_per_second(100_000_000),
         silence: Duration::ZERO,

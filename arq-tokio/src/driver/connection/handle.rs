@@ -99,7 +99,7 @@ impl Connection {
     }
 
     /// Ends the connection in order: takes nothing more, delivers what was sent, as far as the linger time
-    /// ([`ConfigBuilder::linger`](arq_proto::ConfigBuilder::linger)) allows, and lets the peer know. Waits for the end, and for
+    /// ([`Config::linger`](arq_proto::Config::linger)) allows, and lets the peer know. Waits for the end, and for
     /// the peer to know, for at most the linger time again. [`Self::closed`] says whether everything was delivered: it was
     /// not if the reason is [`ConnectionError::LingerExpired`].
     pub async fn finish(&self) {

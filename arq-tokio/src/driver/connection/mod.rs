@@ -23,8 +23,8 @@ use std::{
 };
 
 use arq_proto::{
-    Config, ConnectionError, ConnectionHandle, Datagram, Event, LaneSet, PathEvent, PathNumber,
-    SocketId, UnreachableReport,
+    ConnectionError, ConnectionHandle, Datagram, Event, LaneSet, PathEvent, PathNumber, SocketId,
+    UnreachableReport, ValidConfig,
 };
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -135,7 +135,7 @@ impl Inner {
         handle: ConnectionHandle,
         #[cfg_attr(not(feature = "qlog"), expect(unused_mut, reason = "nobody observes it"))]
         mut core: arq_proto::Connection,
-        config: &Config,
+        config: &ValidConfig,
         (socket, bound): (SocketId, SocketAddr),
         offer: Option<mpsc::Sender<Connection>>,
     ) -> Arc<Self> {
