@@ -18,6 +18,8 @@ use impairments::{CoDel, Discipline, Frame, Limit, LinkConfig, Rate};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
+/// Mb/s of use that a link of 10 Mb/s carries, with the headers of packets of 1,200 bytes.
+const CARRIED: f64 = 9.6;
 
 fn seeds(most: u64) -> RangeInclusive<u64> {
     let one = std::env::var("ARQ_SEED").ok().map(|seed| seed.parse().unwrap());
@@ -89,7 +91,9 @@ fn where_a_queue_marks_nothing_is_lost_and_it_is_as_short() {
                     println!("{name}, {flows} x {congestion:?}, seed {seed}: {without:?} without, {with:?}");
                     assert!(with.lost <= 3 && without.marked == 0, "{with:?}");
                     assert!(with.marked > 0 || without.lost == 0, "{with:?}");
-                    assert!(with.mbps >= 0.95 * without.mbps, "{with:?} {without:?}");
+                    // More than a path carries arrives where a queue of before empties.
+                    let possible = without.mbps.min(CARRIED);
+                    assert!(with.mbps >= 0.95 * possible, "{with:?} {without:?}");
                     // Marks leave a little more than losses (RFC 8511): about the delay that is accepted.
                     let [median, worst] = with.waits;
                     assert!(median <= without.waits[0] + 4 * MS, "{with:?} {without:?}");

@@ -61,7 +61,7 @@ fn what_expires_is_told_at_once_but_once_in_a_round_trip() {
 fn the_times_of_messages_are_counted() {
     let t0 = Instant::now();
     let id = LaneId::new(4, Reliability::Reliable).unwrap();
-    let mut lane = SendLane::new(id, QueueLimits::new(&Config::default()), None);
+    let mut lane = SendLane::new(id, QueueLimits::new(&ValidConfig::default()), None);
     lane.set_credit(1 << 20);
     for _ in 0..2 {
         lane.push(t0, vec![1; 900].into(), false);
