@@ -69,6 +69,7 @@ fn every_key_changes_something() {
             }
             Value::Text(_) if key.name == "dscp" => "0x10|2".to_owned(),
             Value::Text(_) if key.name == "fec" => "off".to_owned(),
+            Value::Text(_) if key.name == "duplicate" => "1-3".to_owned(),
             Value::Text(_) if key.name == "metrics" => "9464".to_owned(),
             Value::Text(_) => "x".to_owned(),
         };
