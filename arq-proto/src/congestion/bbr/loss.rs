@@ -218,7 +218,8 @@ impl LossModel {
     }
 
     /// Start-up and the draining after it are over. What was taken for the medium's loss may be another's queue: where
-    /// draining has lost less than start-up, the medium loses no more than draining did.
+    /// draining has lost less than start-up, the medium loses no more than draining did. Packets of both whose fate is not
+    /// known yet count no more: they were sent faster than any probe.
     pub(super) fn end_start_up(&mut self) {
         let (above, below) = (self.above, self.below);
         *self = Self { in_run: self.in_run, ..Self::new() };

@@ -96,6 +96,23 @@ fn what_is_lost_at_rest_follows_from_the_rates_that_were_used() {
 
 // ARQ-CC-6
 #[test]
+fn what_start_up_has_sent_is_no_probes() {
+    let mut model = LossModel::new();
+    model.mark(PacketNumber(0), Phase::START);
+    model.end_start_up();
+    model.mark(PacketNumber(400), Phase::ProbeUp);
+    model.mark(PacketNumber(800), HOLD_BACK);
+    // The fates of start-up's packets become known after it.
+    let verdicts = [200, 0].map(|lost| {
+        settle(&mut model, 0, 400, lost);
+        settle(&mut model, 400, 800, 0);
+        model.judge_probe()
+    });
+    assert_eq!(verdicts, [false, false]);
+}
+
+// ARQ-CC-6
+#[test]
 fn a_fade_is_one_run_of_losses_and_no_proof() {
     for (run, is_ours) in [(1, true), (40, false)] {
         let mut model = LossModel::new();
