@@ -23,7 +23,7 @@ impl SendLane {
         Some(SymbolRef { symbol, frame_len: message.frame_len(at.seq, symbol), ..at })
     }
 
-    /// That left.
+    /// The next double left.
     pub(crate) fn on_doubled(&mut self, at: SymbolRef) {
         if let Some(message) = self.message_mut(at.seq) {
             message.on_doubled(at.symbol);
