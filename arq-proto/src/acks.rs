@@ -18,12 +18,13 @@ use crate::{
 /// Ranges remembered: more than any acknowledgement can name (897: the largest number, and every second bit of the
 /// longest bitmap), and a bound on memory.
 const MAX_RANGES: usize = 1_024;
-/// Acknowledgements of a round trip.
+/// Acknowledgements per round trip.
 const ACKS_PER_ROUND_TRIP: u64 = 16;
-/// And so few, until an acknowledgement covers so many packets: its bytes are then half a percent of theirs. A way back may
-/// carry a hundredth of the way here, and an acknowledgement that queues there looks to the sender like a slow path.
-const LEAST_ACKS: u64 = 8;
-const PACKETS_PER_SHORT_ACK: u64 = 8;
+/// An ACK that covers so many packets has half a percent of their bytes, and a way back may carry only a hundredth of the way
+/// here. Until ACKs cover that many they are rarer, down to [`MIN_ACKS_PER_ROUND_TRIP`]: one that queues on its way looks
+/// to the sender like a slow path.
+const CHEAP_ACK_PACKETS: u64 = 8;
+const MIN_ACKS_PER_ROUND_TRIP: u64 = 8;
 const MAX_PACKETS_PER_ACK: u64 = 32;
 /// Numbers that are missing at once and counted as lost: a longer gap is an outage, not loss.
 const MAX_GAP_COUNTED: u64 = 64;
@@ -193,8 +194,8 @@ impl AckManager {
         self.round_packets += 1;
         if now.saturating_duration_since(self.round_start) >= rtt {
             let usual = self.round_packets / ACKS_PER_ROUND_TRIP;
-            let few = (self.round_packets / LEAST_ACKS).min(PACKETS_PER_SHORT_ACK);
-            self.every = usual.max(few).clamp(1, MAX_PACKETS_PER_ACK);
+            let cheap = (self.round_packets / MIN_ACKS_PER_ROUND_TRIP).min(CHEAP_ACK_PACKETS);
+            self.every = usual.max(cheap).clamp(1, MAX_PACKETS_PER_ACK);
             self.round_start = now;
             self.round_packets = 0;
         }
@@ -314,7 +315,7 @@ mod tests {
 
     // ARQ-ACK-2
     #[test]
-    fn a_round_trip_has_eight_acknowledgements_and_a_few_packets_have_their_own() {
+    fn acks_cover_up_to_eight_packets_where_eight_of_them_are_left_in_a_round_trip() {
         for (packets, every) in
             [(1, 1), (15, 1), (16, 2), (64, 8), (128, 8), (160, 10), (1_000, 32)]
         {

@@ -53,17 +53,24 @@ fn both_sides_find_what_the_path_carries() {
 // ARQ-MTU-2
 #[test]
 fn a_longer_datagram_pays_for_its_search() {
-    let transfer = |ceiling| {
-        let scenario = Scenario::new(1).wire(carrying(1_472)).config(searching(ceiling));
-        run(&scenario.client_sends(stream(5))).client_stats
-    };
-    let (base, ethernet, jumbo) = (transfer(1_200), transfer(1_472), transfer(JUMBO));
-    let sent = |stats: &Stats| stats.bytes_sent - stats.mtu_probe_bytes;
-    println!("{} {} {} bytes", base.bytes_sent, ethernet.bytes_sent, jumbo.bytes_sent);
-    assert!(ethernet.packets_sent < base.packets_sent && ethernet.bytes_sent < base.bytes_sent);
-    // What the search costs beside its probes: a small packet for each, and a few repair symbols more or less by chance.
-    let rest = sent(&jumbo).abs_diff(sent(&ethernet));
-    assert!(rest <= 400 * jumbo.mtu_probes_sent, "{rest} bytes beside the probes");
+    let mut rests: Vec<u64> = seeds(11)
+        .map(|seed| {
+            let transfer = |ceiling| {
+                let scenario = Scenario::new(seed).wire(carrying(1_472)).config(searching(ceiling));
+                run(&scenario.client_sends(stream(5))).client_stats
+            };
+            let (base, ethernet, jumbo) = (transfer(1_200), transfer(1_472), transfer(JUMBO));
+            println!("{} {} {} bytes", base.bytes_sent, ethernet.bytes_sent, jumbo.bytes_sent);
+            let [packets, bytes] =
+                [ethernet.packets_sent < base.packets_sent, ethernet.bytes_sent < base.bytes_sent];
+            assert!(packets && bytes, "ARQ_SEED={seed}");
+            let sent = |stats: &Stats| stats.bytes_sent - stats.mtu_probe_bytes;
+            sent(&jumbo).abs_diff(sent(&ethernet)) / jumbo.mtu_probes_sent
+        })
+        .collect();
+    // What the search costs for each of its probes: a small packet, and by chance a part of a repair symbol.
+    rests.sort_unstable();
+    assert!(rests[rests.len() / 2] <= 300, "{rests:?} bytes beside each probe");
 }
 
 // ARQ-MTU-3, ARQ-MTU-6
