@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
-"""Opens the sealed packets of a capture with the secrets that SSLKEYLOGFILE named a file for.
+"""Opens the sealed packets of a capture with the secrets in the file that SSLKEYLOGFILE names.
 
     unseal.py CAPTURE SECRETS OPENED
 
 CAPTURE is a pcap file (`editcap -F pcap` makes one of a pcapng). Each SEALED packet that a secret opens is written as the
-DATA packet that says the same, with PADDING where its tag was; all else stays as it is. Needs Python's `cryptography` (Debian: python3-cryptography).
+DATA packet that says the same, with PADDING where its tag was; all else stays as it is. Needs Python's `cryptography`
+(Debian: python3-cryptography).
 """
 
 import struct

@@ -11,7 +11,7 @@ use super::CliError;
 /// `arq-bench qlog`
 #[derive(Debug, Args)]
 pub(super) struct QlogArgs {
-    /// A file that QLOGDIR has brought.
+    /// A file of the folder that QLOGDIR named.
     #[arg(value_name = "FILE.sqlog")]
     file: PathBuf,
     /// Where the picture goes [default: beside the file, as .svg].
