@@ -398,7 +398,8 @@ def check_sealed_run(folder, programs, seed):
 def relay(capture, client_side, server, is_over, rng):
     """Passes datagrams on, drops a tenth, and captures them all, until `is_over`."""
     server_side = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    server_side.connect(server)
+    # A connected socket would report the ICMP error of a server that does not listen yet.
+    server_side.bind(("127.0.0.1", 0))
     client, passed = None, 0
     while not is_over():
         for ready in select.select([client_side, server_side], [], [], 0.05)[0]:
@@ -409,7 +410,7 @@ def relay(capture, client_side, server, is_over, rng):
             capture.add(*ends, datagram)
             passed += 1
             if rng.random() >= 0.1:
-                server_side.send(datagram) if ready is client_side else client_side.sendto(datagram, client)
+                server_side.sendto(datagram, server) if ready is client_side else client_side.sendto(datagram, client)
     server_side.close()
     return passed
 
