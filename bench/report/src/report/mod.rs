@@ -2,7 +2,7 @@
 //! How do results become a report that a stranger can read and check?
 //!
 //! [`write()`] makes one HTML file that needs nothing else (no network, no script, no font) and, beside it, each figure
-//! as SVG and PNG. What a report holds is decided by the records alone: `grid` sorts them, `figures` picks what can be
+//! as SVG. What a report holds is decided by the records alone: `grid` sorts them, `figures` picks what can be
 //! drawn of them. It begins with a picture and four sentences (`opening`); `words` says what the figures mean, first where
 //! we lose.
 //!
@@ -29,7 +29,6 @@ mod page;
 mod plot;
 mod published;
 pub mod qlog;
-mod raster;
 mod sharing;
 mod style;
 mod tables;
@@ -131,18 +130,10 @@ pub enum ReportError {
         /// Why.
         source: io::Error,
     },
-    /// A figure could not be turned into pixels: a defect of the report.
-    #[error("cannot draw figure {id} as PNG: {reason}")]
-    Draw {
-        /// The figure.
-        id: String,
-        /// Why.
-        reason: String,
-    },
 }
 
-/// Writes `index.html` and, under `figures/`, each figure as SVG and PNG into this directory, which is made if it does
-/// not exist; returns the path of `index.html`. Input without a record is left out.
+/// Writes `index.html` and, under `figures/`, each figure as SVG into this directory, which is made if it does not
+/// exist; returns the path of `index.html`. Input without a record is left out.
 pub fn write(directory: &Path, inputs: &[Input<'_>]) -> Result<PathBuf, ReportError> {
     let mut chapters: Vec<Chapter<'_>> = Vec::new();
     for input in inputs.iter().filter(|input| !input.records.is_empty()) {
@@ -156,12 +147,7 @@ pub fn write(directory: &Path, inputs: &[Input<'_>]) -> Result<PathBuf, ReportEr
     fs::create_dir_all(&figures)
         .map_err(|source| ReportError::Write { path: figures.clone(), source })?;
     for figure in chapters.iter().flat_map(Chapter::pictures) {
-        let svg = figure.alone();
-        let png = raster::png(&svg)
-            .map_err(|reason| ReportError::Draw { id: figure.id.clone(), reason })?;
-        let path = figures.join(&figure.id);
-        save(&path.with_extension("svg"), svg.as_bytes())?;
-        save(&path.with_extension("png"), &png)?;
+        save(&figures.join(&figure.id).with_extension("svg"), figure.alone().as_bytes())?;
     }
     let index = directory.join("index.html");
     save(&index, page::page(&chapters).as_bytes())?;

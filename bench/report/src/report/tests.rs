@@ -67,7 +67,7 @@ fn the_head_tells_how_much_was_measured() {
 }
 
 #[test]
-fn each_figure_is_there_as_svg_and_as_png() {
+fn each_figure_is_there_as_svg() {
     let scratch = Scratch::new("files");
     let page = scratch.report(&small().records(1));
     let files = scratch.figures();
@@ -78,9 +78,8 @@ fn each_figure_is_there_as_svg_and_as_png() {
     );
     for id in svgs {
         assert!(page.contains(&format!(r#"<figure id="{id}">"#)), "{id} is not on the page");
-        let png = fs::read(scratch.0.join("figures").join(format!("{id}.png"))).unwrap();
-        assert!(png.starts_with(b"\x89PNG") && png.len() > 10_000, "{id}.png is empty");
         let svg = fs::read_to_string(scratch.0.join("figures").join(format!("{id}.svg"))).unwrap();
+        roxmltree::Document::parse(&svg).unwrap();
         for told in ["Scenario sample", "seed 42", "2 repeats", "arq-bench run sample"] {
             assert!(svg.contains(told), "{id} does not tell {told}");
         }
