@@ -14,6 +14,8 @@ mod keys;
 mod peer;
 mod psk;
 mod session;
+#[cfg(test)]
+mod vectors;
 mod verify;
 
 pub use config::{certified_key, client_config, server_config, ServerName, Trust, ALPN};
