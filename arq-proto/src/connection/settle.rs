@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use super::Connection;
+use super::{Connection, PathEvent};
 use crate::{recovery::Outcome, sent::Content, units::LaneSet};
 
 impl Connection {
@@ -47,6 +47,9 @@ impl Connection {
         }
         if self.close_reason.is_none() {
             self.learn_shapes(now, &outcome.settled);
+        }
+        if let Some(rate) = outcome.limited_to {
+            self.tell_path(PathEvent::Limited { bytes_per_second: rate.bytes_per_second() });
         }
         self.path.recovery.recycle(outcome);
         self.finish_if_flushed(now);

@@ -417,7 +417,9 @@ impl Recovery {
                 newest = newest.max(Some((number, packet.sent_at)));
                 let (bytes, burst) = (packet.bytes.into(), packet.burst);
                 if let Some(breaker) = &mut self.breaker {
-                    breaker.on_lost(now, Lost { number, bytes, cause, burst }, sending);
+                    let opened =
+                        breaker.on_lost(now, Lost { number, bytes, cause, burst }, sending);
+                    self.outcome.limited_to = opened.or(self.outcome.limited_to);
                 }
             }
         }

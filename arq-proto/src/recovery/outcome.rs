@@ -4,7 +4,10 @@
 
 use std::time::Duration;
 
-use crate::sent::{Content, Settled};
+use crate::{
+    sent::{Content, Settled},
+    units::Rate,
+};
 
 /// What follows from an acknowledgement or a timer, in the order of sending. Its buffers are used again if it is given
 /// back to [`Recovery::recycle`](super::Recovery::recycle).
@@ -24,6 +27,8 @@ pub(crate) struct Outcome {
     /// Bytes acknowledged, and those of packets whose contents also left on another path.
     pub(crate) acked_bytes: u64,
     pub(crate) needless_bytes: u64,
+    /// The circuit breaker has opened: what may leave in a second.
+    pub(crate) limited_to: Option<Rate>,
     /// Packets whose fate is final.
     pub(crate) settled: Vec<Settled>,
 }
@@ -38,6 +43,7 @@ impl Outcome {
         self.delay = None;
         self.acked_bytes = 0;
         self.needless_bytes = 0;
+        self.limited_to = None;
         self.settled.clear();
     }
 }

@@ -2,7 +2,7 @@
 
 //! A policer that passes far less than is offered: how much does a sender waste on it?
 
-use arq_proto::{FecConfig, Reliability};
+use arq_proto::{FecConfig, PathEvent, Reliability};
 use arq_sim::{lane, DropPublisher, Pair, Policer, Scenario};
 
 use super::*;
@@ -65,8 +65,16 @@ fn waste(seed: u64, offer: Offer, config: Config) -> (f64, f64) {
     let server = pair.server_side();
     let arrived = server.app.bytes_read();
     let passes = policer.rate_bps as f64 / 8.0 * MEASURED.as_secs_f64();
-    let sent = pair.client_side().connection().stats().bytes_sent;
+    let client = pair.client_side();
+    let stats = client.connection().stats();
+    let told = client.path_events.iter().filter(|(.., event)| is_limit(event)).count();
+    assert_eq!(told as u64, stats.breaker_openings, "seed {seed}");
+    let sent = stats.bytes_sent;
     (sent as f64 / arrived as f64, arrived as f64 / passes)
+}
+
+fn is_limit(event: &PathEvent) -> bool {
+    matches!(event, PathEvent::Limited { .. })
 }
 
 // ARQ-CC-13

@@ -236,9 +236,10 @@ impl Breaker {
         }
     }
 
-    pub(crate) fn on_lost(&mut self, now: Instant, lost: Lost, sending: Sending) {
+    /// Returns the rate that it now limits to, if that opens it.
+    pub(crate) fn on_lost(&mut self, now: Instant, lost: Lost, sending: Sending) -> Option<Rate> {
         if !self.counts(lost) {
-            return;
+            return None;
         }
         self.count(1);
         self.budget -= lost.bytes as i64;
@@ -248,9 +249,11 @@ impl Breaker {
             self.period.lost += 1;
         }
         let lasted = now.saturating_duration_since(self.full_at) >= PATIENCE;
-        if self.budget < 0 && lasted && self.limit.is_none() {
-            self.open(now, sending);
+        if self.budget >= 0 || !lasted || self.limit.is_some() {
+            return None;
         }
+        self.open(now, sending);
+        self.limit()
     }
 
     /// A packet that was declared lost has arrived.

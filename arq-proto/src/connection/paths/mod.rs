@@ -127,6 +127,12 @@ pub enum PathEvent {
     Silent,
     /// It answers again, after so long.
     Answers(Duration),
+    /// Far more was sent than arrived: at most so much leaves until less is lost (RFC 8083). A line whose provider polices
+    /// it is such a path.
+    Limited {
+        /// UDP payload at first. The limit follows what arrives.
+        bytes_per_second: u64,
+    },
 }
 
 /// How a path stands. Counters only grow.

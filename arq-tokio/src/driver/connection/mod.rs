@@ -281,7 +281,7 @@ impl Inner {
                 Event::Readable(lane) => state.readable.insert(lane),
                 Event::BatchesLost => offload::note_damage(state.core.remote()),
                 Event::Path(path, event) => {
-                    state.has_paths = true;
+                    state.has_paths |= !matches!(event, PathEvent::Limited { .. });
                     if event == PathEvent::Opened {
                         aftermath.opened.push(path);
                     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! What the log says of paths: a line when one opens, is silent for a second, answers again. An interface that comes and
+//! What the log says of paths: a line when one opens, is silent for a second, answers again, is limited. An interface that comes and
 //! goes all day must not fill the log.
 
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ const LINE_EACH: Duration = Duration::from_secs(80);
 /// What is shorter is a fade, of which there may be many a minute: figures tell of those.
 const SILENCE_WORTH_A_LINE: Duration = Duration::from_secs(1);
 
-/// What was said of the paths of a connection. Empty, and without memory, for one that has a single path.
+/// What was said of the paths of a connection. Empty, and without memory, while there is nothing to say.
 #[derive(Debug, Default)]
 pub(super) struct PathLog(Vec<OfPath>);
 

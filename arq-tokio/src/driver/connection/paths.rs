@@ -115,6 +115,9 @@ fn tell(endpoint: &Shared, path: &Named, line: &Line) {
             let hint = name.map_or_else(String::new, |name| why_unanswered(name, *remote));
             tracing::warn!(interface, %remote, path = %number, untold, "a path does not open: its questions are unanswered{hint}");
         }
+        PathEvent::Limited { bytes_per_second } => {
+            tracing::warn!(interface, %remote, path = %number, bytes_per_second, untold, "a path loses far more than a medium does: its rate is limited to what arrives. Publish less, or set `max_rate`");
+        }
         // What there is no word for yet.
         _ => {}
     }
