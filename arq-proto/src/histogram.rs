@@ -2,13 +2,17 @@
 
 //! How long does it take, and how often?
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-/// Times, counted in buckets: the bound of each is twice that of the one before.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Histogram {
+/// Times, counted in buckets: the bound of each is twice that of the one before. Clones share the counts until one of them
+/// counts further, so a snapshot copies none. Nothing is allocated before the first time is counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Histogram(Option<Arc<Counts>>);
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Counts {
     /// The last is for what is longer than all bounds.
-    counts: [u64; Self::BOUNDS + 1],
+    buckets: [u64; Histogram::BOUNDS + 1],
     sum: Duration,
 }
 
@@ -21,26 +25,31 @@ impl Histogram {
     pub(crate) fn add(&mut self, time: Duration) {
         let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let doublings = u64::BITS - (us.saturating_sub(1) / Self::FIRST_US).leading_zeros();
-        self.counts[(doublings as usize).min(Self::BOUNDS)] += 1;
-        self.sum = self.sum.saturating_add(time);
+        let counts = Arc::make_mut(self.0.get_or_insert_default());
+        counts.buckets[(doublings as usize).min(Self::BOUNDS)] += 1;
+        counts.sum = counts.sum.saturating_add(time);
     }
 
     /// The bound of each bucket, and how many times are in it, and in none before. That of the last is `Duration::MAX`.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         let bounds = (0..Self::BOUNDS).map(|at| Duration::from_micros(Self::FIRST_US << at));
-        bounds.chain([Duration::MAX]).zip(self.counts)
+        bounds.chain([Duration::MAX]).zip(self.counts())
     }
 
     /// How many times were counted.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.counts.iter().sum()
+        self.counts().iter().sum()
     }
 
     /// All of them together.
     #[must_use]
     pub fn sum(&self) -> Duration {
-        self.sum
+        self.0.as_ref().map_or(Duration::ZERO, |counts| counts.sum)
+    }
+
+    fn counts(&self) -> [u64; Self::BOUNDS + 1] {
+        self.0.as_ref().map_or([0; Self::BOUNDS + 1], |counts| counts.buckets)
     }
 }
 
@@ -63,7 +72,7 @@ mod tests {
         ] {
             let mut histogram = Histogram::default();
             histogram.add(Duration::from_micros(us));
-            assert_eq!(histogram.counts[bucket], 1, "{us} us");
+            assert_eq!(histogram.counts()[bucket], 1, "{us} us");
         }
         let mut longest = Histogram::default();
         longest.add(Duration::MAX);

@@ -124,7 +124,7 @@ pub struct Stats {
 }
 
 /// Messages of one lane.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LaneStats {
     /// Accepted from the application.

@@ -31,7 +31,7 @@ pub(crate) fn check(conn: &Conn) -> Result<(), String> {
         return Err("the connection's time went backwards".into());
     }
     for lane in LaneId::all() {
-        let lane_stats = stats.lanes[lane.index()];
+        let lane_stats = &stats.lanes[lane.index()];
         let (read, accepted) = (conn.app.inbox(lane).messages, conn.app.messages_accepted(lane));
         if (lane_stats.messages_delivered, lane_stats.messages_sent) != (read, accepted) {
             return Err(format!(

@@ -221,7 +221,7 @@ impl fmt::Display for Calm {
         let messages = |of: Reliability| -> u64 {
             let lanes = LaneId::all().filter(move |lane| lane.reliability() == of);
             lanes
-                .flat_map(|lane| self.stats.iter().map(move |s| s.lanes[lane.index()]))
+                .flat_map(|lane| self.stats.iter().map(move |s| &s.lanes[lane.index()]))
                 .map(|lane| lane.messages_delivered)
                 .sum()
         };

@@ -16,11 +16,11 @@ use smallvec::SmallVec;
 use super::{
     message::{Message, Sent},
     queue::{Outlet, QueueLimits, Waiting},
-    times::Times,
 };
 use crate::{
     fec,
     flow::message_cost,
+    histogram::Histogram,
     redundancy::repair::{self, NoAck, Target},
     stats::LaneStats,
     symbol::{Symbol, SymbolRef},
@@ -70,7 +70,8 @@ pub(crate) struct SendLane {
     /// Packets under way that say so.
     forgets_in_flight: u32,
     expired: u64,
-    times: Times,
+    queue_wait: Histogram,
+    delivery: Histogram,
 }
 
 /// What a message takes beside its bytes: many tiny ones must not fill the memory.
@@ -125,7 +126,8 @@ impl SendLane {
             forget_due: false,
             forgets_in_flight: 0,
             expired: 0,
-            times: Times::default(),
+            queue_wait: Histogram::default(),
+            delivery: Histogram::default(),
         }
     }
 
@@ -331,7 +333,7 @@ impl SendLane {
         if at.seq >= self.begin {
             self.begin = at.seq + 1;
             let waited = now.saturating_duration_since(self.messages[offset].queued_at);
-            self.times.on_begin(waited);
+            self.queue_wait.add(waited);
             if self.is_reliable() {
                 cost = message_cost(self.messages[offset].len());
                 self.credit_used += cost;
@@ -484,7 +486,8 @@ impl SendLane {
     }
 
     pub(crate) fn fill(&self, stats: &mut LaneStats) {
-        self.times.fill(stats);
+        stats.queue_wait = self.queue_wait.clone();
+        stats.delivery = self.delivery.clone();
     }
 
     /// Drops everything: the connection is over.
@@ -505,7 +508,7 @@ impl SendLane {
                 break;
             }
             if repairs {
-                self.times.on_delivered(now.saturating_duration_since(front.queued_at));
+                self.delivery.add(now.saturating_duration_since(front.queued_at));
             }
             cost += message_cost(front.len());
             // What left of it on two paths may complete it before all of it has left on one.

@@ -14,4 +14,3 @@ pub(crate) mod lane;
 pub(crate) mod message;
 pub(crate) mod queue;
 pub(crate) mod scheduler;
-mod times;

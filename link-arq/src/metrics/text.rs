@@ -252,7 +252,7 @@ fn lane_labels(lane: LaneId) -> [Label; 2] {
 
 /// The lanes that have carried something: most links use few of the sixteen.
 fn used_lanes(link: &AssociationStats) -> impl Iterator<Item = (Vec<Label>, LaneStats)> + '_ {
-    let lanes = LaneId::all().zip(link.stats.lanes);
+    let lanes = LaneId::all().zip(link.stats.lanes.iter().cloned());
     lanes.filter(|(_, lane)| *lane != LaneStats::default()).map(|(id, lane)| {
         let labels = link_labels(link).into_iter().chain(lane_labels(id)).collect();
         (labels, lane)

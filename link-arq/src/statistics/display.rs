@@ -95,8 +95,8 @@ impl AssociationStats {
     }
 
     /// The lanes that have carried something, by name.
-    fn used_lanes(&self) -> impl Iterator<Item = (String, arq_proto::LaneStats)> + '_ {
-        LaneId::all().zip(self.stats.lanes).filter(|(_, lane)| *lane != Default::default()).map(
+    fn used_lanes(&self) -> impl Iterator<Item = (String, &arq_proto::LaneStats)> + '_ {
+        LaneId::all().zip(&self.stats.lanes).filter(|(_, lane)| **lane != Default::default()).map(
             |(id, lane)| {
                 let kind = match id.reliability() {
                     Reliability::Reliable => "",

@@ -479,13 +479,13 @@ pub const LANE_FIGURES: &[Figure<LaneStats>] = &[
     times!(
         "lane_queue_wait",
         queue_wait,
-        |lane| lane.queue_wait,
+        |lane| lane.queue_wait.clone(),
         "How long a batch waited until its first byte left"
     ),
     times!(
         "lane_delivery",
         delivery,
-        |lane| lane.delivery,
+        |lane| lane.delivery.clone(),
         "How long it took until the peer had acknowledged a batch that is repaired, and all before it"
     ),
 ];
