@@ -5,12 +5,14 @@ The router is zenoh's own `zenohd` from crates.io, built with nothing but the pa
 is quick when there is nothing to do. Everything lands in `target/`, or where CARGO_TARGET_DIR says.
 """
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 from nodes import CheckFailed
@@ -26,13 +28,6 @@ OTHER_VERSIONS = ("1.6.2", "1.7.2", "1.9.0")
 ARQ_PYTHON = TARGET / "interop-venv-arq" / "bin" / "python"
 PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
 BUILD_SECONDS = 1800
-
-# `cargo install` takes no profile from a workspace: with the same one, it reuses what the workspace built already.
-WORKSPACE_PROFILE = (
-    'profile.dev.debug="line-tables-only"',
-    'profile.dev.package."*".debug=false',
-    'profile.dev.package."*".opt-level=1',
-)
 
 CARGO_CONFIG = REPOSITORY / "configs" / "cargo" / "zenoh-arq.toml"
 OUR_GIT = re.compile(r'git = "[^"]*/zenoh-arq"')
@@ -51,6 +46,18 @@ zenoh = "={version}"
 [patch.crates-io]
 zenoh-link = {{ git = "{url}" }}
 """
+
+
+def profile_options() -> list[str]:
+    """`cargo install` takes no profile from a workspace: with the same one, it reuses what the workspace built already."""
+    profile = tomllib.loads((REPOSITORY / "Cargo.toml").read_text())["profile"]["dev"]
+    packages = {f'package."{name}".': settings for name, settings in profile.pop("package").items()}
+    return [
+        word
+        for place, settings in {"": profile, **packages}.items()
+        for key, value in settings.items()
+        for word in ("--config", f"profile.dev.{place}{key}={json.dumps(value)}")
+    ]
 
 
 def run(step: str, command: list[str | Path], **options) -> subprocess.CompletedProcess:
@@ -125,8 +132,7 @@ def router() -> str:
     config = folder / ".cargo" / "config.toml"
     command = ["cargo", "install", "zenohd", "--version", ZENOH_VERSION, "--config", config]
     command += ["--debug", "--force", "--no-track", "--root", ZENOHD.parent.parent, "--target-dir", TARGET]
-    for setting in WORKSPACE_PROFILE:
-        command += ["--config", setting]
+    command += profile_options()
     run(f"zenohd {ZENOH_VERSION}, patched by config", command)
     return os.path.relpath(ZENOHD, REPOSITORY)
 
@@ -148,8 +154,7 @@ def application_by_git(resolve_only: bool) -> str:
     # A lock file of an earlier run would hold on to that run's commit.
     (application / "Cargo.lock").unlink(missing_ok=True)
     command = ["cargo", "check", "--target-dir", TARGET]
-    for setting in WORKSPACE_PROFILE:
-        command += ["--config", setting]
+    command += profile_options()
     if not resolve_only:
         run("an application, patched by git", command, cwd=application)
     tree = ["cargo", "tree", "--invert", "zenoh-link", "--depth", "0"]

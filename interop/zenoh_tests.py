@@ -89,8 +89,7 @@ def run(link: str, names: list[str]) -> tuple[int, list[str]]:
     copy = prepare(link)
     names = names or tests_of(copy, link)
     command = ["cargo", "test", "--no-fail-fast", "--features", FEATURES, "--target-dir", str(builds.TARGET)]
-    for setting in builds.WORKSPACE_PROFILE:
-        command += ["--config", setting]
+    command += builds.profile_options()
     for name in names:
         command += ["--test", name]
     builds.run(f"zenoh's tests over {link}/", [*command, "--no-run"], cwd=copy)
