@@ -108,6 +108,7 @@ impl Connection {
             if self.is_drained() {
                 return;
             }
+            self.charge_received(now, datagram.socket, datagram.bytes.len() as u64);
             if self.dispatch(now, datagram).is_err() {
                 self.counters.datagrams_dropped += 1;
             }

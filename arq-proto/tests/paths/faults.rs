@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use arq_proto::{Interface, PathState, Reliability, SocketId};
+use arq_proto::{Interface, InterfaceUse, PathState, Reliability, SocketId};
 use arq_sim::{lane, Flow, Pair, Scenario, WireConfig};
 
 use crate::common::{MS, SEC};
@@ -140,7 +140,7 @@ fn an_interface_that_flaps_each_second_makes_no_message_late_and_uses_one_number
         let now = if is_up { &wire } else { &dead };
         pair.world.lay_wire(pair.client, pair.server, now.clone());
         pair.world.lay_wire(pair.server, pair.client, now.clone());
-        let interface = Interface { socket: SocketId(0), is_up, is_backup: false };
+        let interface = Interface { socket: SocketId(0), is_up, purpose: InterfaceUse::Always };
         pair.world.with_conn(pair.conn, |clock, connection, _| {
             connection.handle_interface(clock.now(), interface);
         });
@@ -156,9 +156,9 @@ fn an_interface_that_flaps_each_second_makes_no_message_late_and_uses_one_number
 fn a_backup_carries_nothing_while_the_first_answers() {
     let mut pair = Pair::new(&clean(11));
     pair.run_to_connected(SEC).unwrap();
-    let backup = Interface { socket: SocketId(1), is_up: true, is_backup: true };
+    let backup = Interface { socket: SocketId(1), is_up: true, purpose: InterfaceUse::Backup };
     pair.world.with_conn(pair.conn, |clock, connection, _| {
-        connection.handle_interface(clock.now(), backup);
+        connection.handle_interface(clock.now(), backup.clone());
     });
     pair.world.run_for(SEC).unwrap();
     let of_backup = |pair: &Pair| {

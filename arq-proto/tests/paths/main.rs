@@ -12,3 +12,4 @@ mod doubled;
 mod fades;
 mod failover;
 mod faults;
+mod metered;

@@ -12,6 +12,7 @@
 
 mod doubling;
 mod ids;
+mod metering;
 mod moving;
 mod opening;
 mod placing;
@@ -31,6 +32,7 @@ use super::{
     Connection, State,
 };
 use crate::{
+    budget::Budget,
     ecn::EcnState,
     event::Event,
     sent::Content,
@@ -43,14 +45,26 @@ use ids::{Ids, Key};
 use moving::Copies;
 
 /// A network interface through which a path may lead, of the side that has dialled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
     /// The socket that is bound to it.
     pub socket: SocketId,
     /// Whether it is up and has an address.
     pub is_up: bool,
-    /// It is for when no other answers.
-    pub is_backup: bool,
+    /// What it is for.
+    pub purpose: InterfaceUse,
+}
+
+/// What an interface is for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum InterfaceUse {
+    /// For everything.
+    #[default]
+    Always,
+    /// For when no other answers.
+    Backup,
+    /// The same within a budget: nothing leaves that it does not cover.
+    Metered(Budget),
 }
 
 /// Some sockets.
@@ -127,6 +141,8 @@ pub enum PathEvent {
     Silent,
     /// It answers again, after so long.
     Answers(Duration),
+    /// Its budget is used up: it is paused until a tenth of an hour's worth is left again.
+    UsedUp,
 }
 
 /// How a path stands. Counters only grow.
@@ -171,6 +187,8 @@ pub struct PathStats {
     pub in_flight_bytes: u64,
     /// The longest datagram sent on it, in bytes of UDP payload.
     pub path_mtu_bytes: u16,
+    /// Bytes that may pass it now, with their IP and UDP headers, if it has a budget.
+    pub budget_bytes: Option<u64>,
 }
 
 /// The paths that are not served now, and what belongs to all of them.
@@ -245,6 +263,7 @@ impl Connection {
             window_bytes: path.recovery.window_bytes(),
             in_flight_bytes: path.recovery.in_flight_bytes(),
             path_mtu_bytes: path.mtu.size(),
+            budget_bytes: path.meter.as_ref().map(|meter| meter.budget.left_bytes(self.now)),
         })
     }
 
@@ -258,6 +277,7 @@ impl Connection {
     /// interface has a path of its own from then on, as soon as the peer agrees to have several.
     pub fn handle_interface(&mut self, now: Instant, interface: Interface) {
         let now = self.advance(now);
+        self.meter_path_of(&interface);
         let interfaces = &mut self.others.interfaces;
         match interfaces.iter().position(|known| known.socket == interface.socket) {
             Some(place) => interfaces[place] = interface,
@@ -404,7 +424,8 @@ impl Connection {
     }
 
     pub(super) fn has_wish(&self) -> bool {
-        !self.others.is_empty() && self.all_paths().any(Path::has_wish)
+        let has_one = self.others.is_empty() && self.path.meter.is_none();
+        self.has_agreed_on_paths() && !has_one && self.all_paths().any(Path::has_wish)
     }
 
     /// The packet was lost that told of a wish: it is told again, as it is by now.
@@ -448,7 +469,8 @@ impl Path {
     }
 
     pub(super) fn is_backup(&self) -> bool {
-        [self.own_wish, self.peer_wish].iter().any(|wish| wish.wish == PathUse::Backup)
+        let wishes = [self.own_wish, self.peer_wish];
+        wishes.iter().any(|wish| wish.wish.is_backup())
     }
 
     /// Whether the peer is to hear of a wish. It does not know the path before that is open.

@@ -155,12 +155,15 @@ impl Connection {
     /// Another path is wanted at once.
     fn hurry_others(&mut self, now: Instant) {
         for path in self.others.iter_mut() {
+            let is_shut = path.is_shut();
             match &mut path.standing {
                 Standing::Opening(opening) if opening.is_asking() => {
                     opening.hurry(now);
                     path.timers.set(TimerKind::Path, Some(opening.next(now)));
                 }
-                Standing::Open if path.silence.is_silent() => path.ping_due = true,
+                Standing::Open if path.silence.is_silent() && !is_shut => {
+                    path.ping_due = true;
+                }
                 Standing::Opening(_) | Standing::Open => {}
             }
         }

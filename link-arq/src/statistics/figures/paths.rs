@@ -87,6 +87,13 @@ pub const PATH_FIGURES: &[Figure<PathInfo>] = &[
         "Whether the path is for when no other answers"
     ),
     gauge!(
+        "path_budget",
+        BYTES,
+        budget_bytes,
+        |path| path.stats.budget_bytes.map_or(f64::NAN, |bytes| bytes as f64),
+        "What may pass a metered path now, IP and UDP headers included"
+    ),
+    gauge!(
         "path_window",
         BYTES,
         window_bytes,
