@@ -16,6 +16,7 @@ mod metering;
 mod moving;
 mod opening;
 mod placing;
+mod together;
 
 use std::{
     fmt, mem,
@@ -43,6 +44,7 @@ use crate::{
 use doubling::Doubles;
 use ids::{Ids, Key};
 use moving::Copies;
+use together::Together;
 
 /// A network interface through which a path may lead, of the side that has dialled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,6 +143,8 @@ pub enum PathEvent {
     Silent,
     /// It answers again, after so long.
     Answers(Duration),
+    /// It falls silent together with another one, more often than not: they may share a radio, a modem or a network.
+    SilentTogether,
     /// Its budget is used up: it is paused until a tenth of an hour's worth is left again.
     UsedUp,
 }
@@ -179,6 +183,9 @@ pub struct PathStats {
     pub silences: u64,
     /// How long it was silent in all.
     pub silent_time: Duration,
+    /// Of the last 32 silences of any path of the connection the share in which another one was silent, too. Zero before
+    /// there were ten.
+    pub common_silence: Probability,
     /// Bytes that it had delivered, although they left on another path as well.
     pub needless_bytes: u64,
     /// Bytes that its controller allows in flight.
@@ -206,6 +213,7 @@ pub(super) struct Others {
     primary: Primary,
     copies: Copies,
     doubles: Doubles,
+    together: Together,
     /// Packets that left while no path answered.
     turns: usize,
     event: Option<EndpointEvent>,
@@ -259,6 +267,7 @@ impl Connection {
             ptos: path.ptos,
             silences: path.silence.totals(self.now).0,
             silent_time: path.silence.totals(self.now).1,
+            common_silence: self.others.together.share(),
             needless_bytes: path.needless_bytes,
             window_bytes: path.recovery.window_bytes(),
             in_flight_bytes: path.recovery.in_flight_bytes(),

@@ -142,6 +142,7 @@ impl Connection {
             return;
         }
         self.tell_path(PathEvent::Silent);
+        self.note_common_silence();
         self.others.doubles.on_silence(self.path.number);
         if self.path.recovery.in_flight_bytes() > 0 {
             self.ask_silent(now);
@@ -150,6 +151,17 @@ impl Connection {
             self.move_in_flight();
         }
         self.hurry_others(now);
+    }
+
+    /// The path that is served has fallen silent: do others, too? An interface that is down is no silence.
+    fn note_common_silence(&mut self) {
+        let is_silent = |path: &Path| path.state() == PathState::Silent;
+        if is_silent(&self.path) {
+            let others = self.others.iter().filter(|path| is_silent(path)).count();
+            if self.others.together.on_silence(others) {
+                self.tell_path(PathEvent::SilentTogether);
+            }
+        }
     }
 
     /// Another path is wanted at once.

@@ -128,6 +128,9 @@ fn tell(endpoint: &Shared, path: &Named, line: &Line, has_other: bool, used_up: 
             let hint = name.map_or_else(String::new, |name| why_unanswered(name, *remote));
             tracing::warn!(interface, %remote, path = %number, untold, "a path does not open: its questions are unanswered{hint}");
         }
+        PathEvent::SilentTogether => {
+            tracing::warn!(interface, %remote, path = %number, untold, "paths fall silent together: do they share a radio, a modem or a network?");
+        }
         PathEvent::UsedUp if has_other => {
             tracing::info!(interface, path = %number, untold, "a path has used up its budget, and rests until it has earned a tenth of an hour's worth");
         }

@@ -65,6 +65,13 @@ pub const PATH_FIGURES: &[Figure<PathInfo>] = &[
         |path| path.stats.silent_time.as_secs_f64(),
         "How long that was in all"
     ),
+    gauge!(
+        "path_common_silence",
+        RATIO,
+        common_silence,
+        |path| path.stats.common_silence.as_f64(),
+        "Share of the last 32 silences of the link's paths in which two were silent at once; 0 before there were ten"
+    ),
     counter!(
         "path_needless",
         BYTES,
