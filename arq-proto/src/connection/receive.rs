@@ -232,6 +232,7 @@ impl Connection {
         self.counters.packets_received += 1;
         self.counters.bytes_received += arrived.bytes;
         self.path.bytes_received += arrived.bytes;
+        (self.path.received_at, self.path.is_half_open) = (now, false);
         self.life.heard_at = now;
         self.path.recovery.on_heard(now);
         self.clear_suspicion(now);

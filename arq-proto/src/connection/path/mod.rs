@@ -97,6 +97,10 @@ pub(super) struct Path {
     /// Probe time-outs.
     pub(super) ptos: u64,
     pub(super) bytes_received: u64,
+    /// When something of the peer last came here.
+    pub(super) received_at: Instant,
+    /// The peer receives here and is not received: others tell of it.
+    pub(super) is_half_open: bool,
     /// Bytes delivered here that left on another path, too.
     pub(super) needless_bytes: u64,
     /// Bytes of a packet with nothing but a question or an answer about an address, at most.
@@ -149,6 +153,8 @@ impl Path {
             bytes_sent: 0,
             ptos: 0,
             bytes_received: 0,
+            received_at: now,
+            is_half_open: false,
             needless_bytes: 0,
             packet_bytes: path_packet_bytes(tag_bytes),
         }

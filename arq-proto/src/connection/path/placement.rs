@@ -52,7 +52,7 @@ pub(crate) struct Candidate {
     pub(crate) is_metered: bool,
     /// It does not answer, nor does any other.
     pub(crate) is_silent: bool,
-    /// It falls silent again and again.
+    /// It falls silent again and again, or is heard of by others alone.
     pub(crate) is_restless: bool,
     /// It has answered often enough to be judged by that.
     pub(crate) is_known: bool,

@@ -28,6 +28,9 @@ const COPIES_MEMORY: Duration = Duration::from_secs(20);
 const MAX_STRETCH: f64 = 4.0;
 /// A silent path is asked each probe time-out for so long: most fades are over by then. Then the questions back off.
 const ASKED_OFTEN_FOR: Duration = Duration::from_secs(2);
+/// A path on which nothing came for so many round trips, though others tell that the peer receives there, has lost its way
+/// back.
+const HALF_OPEN_AFTER: u32 = 3;
 /// Bytes that count as needed before anything is known: the first copies are not judged by themselves.
 const MIN_NEEDED_BYTES: f64 = 20_000.0;
 
@@ -230,6 +233,8 @@ impl Connection {
         if !outcome.answers {
             return;
         }
+        let unheard = now.saturating_duration_since(self.path.received_at);
+        self.path.is_half_open |= unheard > HALF_OPEN_AFTER * self.path.recovery.rtt().smoothed();
         self.path.needless_bytes += outcome.needless_bytes;
         self.others.copies.record(now, outcome.acked_bytes, outcome.needless_bytes);
         // What left before the silence may be told on another path now, and the silence goes on.

@@ -43,7 +43,7 @@ impl Path {
             is_backup: self.is_backup(),
             is_metered: self.meter.is_some(),
             is_silent: self.silence.is_silent(),
-            is_restless: self.silence.is_restless(now),
+            is_restless: self.silence.is_restless(now) || self.is_half_open,
             is_known: self.silence.is_known(),
             one_way: self.recovery.rtt().smoothed() / 2,
             mean_wait: self.silence.mean_wait(now),
