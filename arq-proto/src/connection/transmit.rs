@@ -186,7 +186,7 @@ impl Connection {
     /// window and the pacer usually say no.
     fn may_have_more(&mut self, now: Instant) -> bool {
         let is_open = matches!(self.state, State::Open { .. } | State::Flushing { .. });
-        if !is_open || !self.others.is_empty() {
+        if !is_open || !self.others.is_empty() || self.path.meter.is_some() {
             return true;
         }
         let path = &self.path;

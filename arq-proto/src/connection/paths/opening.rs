@@ -66,7 +66,7 @@ impl Connection {
 
     /// This side wishes that the path that is served be used for this.
     pub(super) fn wish_of_path(&mut self, now: Instant, wish: PathUse) {
-        if !self.has_agreed_on_paths() {
+        if !self.has_agreed_on_paths() || self.is_unconfirmed() {
             return;
         }
         let before = self.path.own_wish.wish;
