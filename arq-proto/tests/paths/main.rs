@@ -7,6 +7,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod agreement;
 mod bulk;
 mod doubled;
 mod fades;
