@@ -126,7 +126,7 @@ def path(reader):
 
 
 def path_state(reader):
-    uses = {1: "backup", 3: "paused"}
+    uses = {1: "backup", 2: "urgent", 3: "paused", 4: "control"}
     number, sequence, use = path(reader), reader.varint(), reader.uint(8)
     return f"PATH_STATE of {number}, {sequence}: {uses.get(use, 'available')}"
 

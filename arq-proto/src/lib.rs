@@ -48,6 +48,7 @@
 mod acks;
 mod admission;
 mod batches;
+mod budget;
 mod chance;
 mod chunk_size;
 pub mod config;
@@ -95,10 +96,11 @@ mod wire;
 #[doc(hidden)]
 pub mod wire;
 
+pub use budget::Budget;
 pub use config::{Config, ConfigError, CongestionConfig, FecConfig, ValidConfig};
 pub use connection::{
-    Connection, Datagram, EndpointEvent, Interface, PathEvent, PathState, PathStats, Refusal,
-    SocketSet, Transmit, UnreachableReport, ONE_CHUNK_OVERHEAD_BYTES,
+    Connection, Datagram, EndpointEvent, Interface, InterfaceUse, PathEvent, PathState, PathStats,
+    Refusal, SocketSet, Transmit, UnreachableReport, ONE_CHUNK_OVERHEAD_BYTES,
 };
 pub use ecn::{EcnCodepoint, EcnCounts, EcnState};
 pub use endpoint::{Connect, ConnectionHandle, Endpoint, EndpointConfig, Routed};

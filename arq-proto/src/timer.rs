@@ -35,6 +35,8 @@ pub enum TimerKind {
     Path,
     /// A path has not answered for so long that what is on it leaves on another one, too.
     Silence,
+    /// More may leave on a path with a budget.
+    Budget,
     /// Judge the packet that asked whether its size passes (RFC 8899 §5.1.1, `PROBE_TIMER`).
     PathMtu,
     /// The orderly close, or the wait after it, ends.
@@ -44,7 +46,7 @@ pub enum TimerKind {
 }
 
 impl TimerKind {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::Handshake,
         Self::Loss,
         Self::Pto,
@@ -57,6 +59,7 @@ impl TimerKind {
         Self::Suspicion,
         Self::Path,
         Self::Silence,
+        Self::Budget,
         Self::PathMtu,
         Self::Close,
         Self::Watch,

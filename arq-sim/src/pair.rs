@@ -6,7 +6,8 @@ use std::{fmt::Write as _, net::SocketAddr, sync::Arc, time::Duration};
 
 use arq_proto::{
     session::{Protection, Security},
-    Connect, EndpointConfig, Interface, LaneId, Reliability, SocketId, Stats,
+    Budget, Config, Connect, EndpointConfig, Interface, InterfaceUse, LaneId, Reliability,
+    SocketId, Stats,
 };
 
 use crate::{
@@ -98,7 +99,12 @@ impl Pair {
             ..HostConfig::new(name, parse(address))
         };
         let client = world.add_host(host("client", Self::CLIENT));
-        let mut endpoint = EndpointConfig::new(config.clone())
+        let accepts = Config {
+            paths: scenario.server_paths.unwrap_or(config.paths),
+            ..scenario.config.clone()
+        };
+        let accepts = accepts.validate().expect("the scenario's configuration is valid");
+        let mut endpoint = EndpointConfig::new(accepts)
             .with_max_unvalidated_handshakes(scenario.max_unvalidated_handshakes);
         let mut connect = Connect::from(config);
         if let Some(toy) = &scenario.toy {
@@ -117,8 +123,12 @@ impl Pair {
         let conn = world.connect(client, server, connect, scenario.client.clone());
         if !radios.is_empty() {
             world.with_conn(conn, |clock, connection, _| {
-                for socket in (0..=radios.len() as u8).map(SocketId) {
-                    let interface = Interface { socket, is_up: true, is_backup: false };
+                for (number, socket) in (0..=radios.len()).zip((0..).map(SocketId)) {
+                    let rate = scenario.metered_rate_bps.filter(|_| number == radios.len());
+                    let purpose = rate.map_or(InterfaceUse::Always, |rate| {
+                        InterfaceUse::Metered(Budget::new(rate, clock.now()))
+                    });
+                    let interface = Interface { socket, is_up: true, purpose };
                     connection.handle_interface(clock.now(), interface);
                 }
             });

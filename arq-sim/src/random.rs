@@ -62,6 +62,8 @@ impl Scenario {
             down,
             radios: Vec::new(),
             config,
+            server_paths: None,
+            metered_rate_bps: None,
             client: random_plan(&mut rng, bytes),
             server: random_plan(&mut rng, bytes / 2),
             timer_lateness: if rng.bool() { Duration::ZERO } else { 3 * MS.mul_f64(rng.f64()) },
@@ -102,6 +104,8 @@ impl Scenario {
             1 => Some(2..=4),
             _ => None,
         };
+        scenario.metered_rate_bps =
+            sometimes(&mut rng, |rng| Some(pick(rng, &[1_000, 100_000_000])));
         match is_sealed {
             true => scenario.sealed(Toy::new(Flights::default()), 64),
             false => scenario,

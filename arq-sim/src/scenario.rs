@@ -27,6 +27,10 @@ pub struct Scenario {
     pub radios: Vec<(WireConfig, WireConfig)>,
     /// The knobs of both sides.
     pub config: Config,
+    /// Paths that the server keeps, if not as many as the client.
+    pub server_paths: Option<u8>,
+    /// The last radio has a budget that earns so many bits per second.
+    pub metered_rate_bps: Option<u64>,
     /// What the client's application does.
     pub client: AppPlan,
     /// What the server's application does.
@@ -60,6 +64,8 @@ impl Scenario {
             down: wire,
             radios: Vec::new(),
             config: Config::default(),
+            server_paths: None,
+            metered_rate_bps: None,
             client: AppPlan::default(),
             server: AppPlan::default(),
             timer_lateness: Duration::ZERO,

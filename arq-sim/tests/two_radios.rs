@@ -9,9 +9,10 @@
 use std::time::Duration;
 
 use arq_proto::{PathStats, Reliability};
-use arq_sim::{lane, Flow, Pair, Scenario, WireConfig};
+use arq_sim::{lane, Bottleneck, Flow, Loss, Pair, Scenario, WireConfig};
 use impairments::{
-    recording, recording::Recorded, wire::Recording, Discipline, Frame, Limit, LinkConfig, Rate,
+    recording, recording::Recorded, wire::Recording, Discipline, FadeConfig, Fades, Frame, Limit,
+    LinkConfig, Rate,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -203,4 +204,112 @@ fn from_the_first_command_on_two_radios_are_as_good_as_the_better_one() {
 fn middle<T: Ord + Copy>(mut values: Vec<T>) -> T {
     values.sort_unstable();
     values[values.len() / 2]
+}
+
+/// One of two access points of a robot, which sends and hears nothing for 200 ms in each two seconds, from `offset` on: so
+/// does a radio that looks for others. 1 % of the rest is lost.
+fn suspended(offset: Duration) -> WireConfig {
+    let times = (0..30).map(|n| offset + n * Duration::from_secs(2));
+    WireConfig {
+        jitter: 3 * MS,
+        jitter_in_order: true,
+        loss: Loss::Random(0.01),
+        bottleneck: Some(Bottleneck { rate_bps: 15_000_000, queue_bytes: 250_000 }),
+        blackouts: times.map(|at| at..at + 200 * MS).collect(),
+        ..WireConfig::with_delay(5 * MS)
+    }
+}
+
+/// The longest time between two commands that reached a robot, with what it publishes beside: odometry, scans, images.
+fn longest_silence(robot: u32, radios: usize) -> Duration {
+    let offsets = [100, 1_100].map(|ms| (ms + 170 * robot) * MS);
+    let scenario = Scenario::new(u64::from(robot)).wire(suspended(offsets[0]));
+    let scenario = match radios {
+        1 => scenario,
+        _ => scenario.radio(suspended(offsets[1])),
+    };
+    let commands = Flow::reliable(1, 100, 2_500).every(20 * MS);
+    let scenario = scenario.server_sends([commands]).client_sends([
+        Flow::reliable(2, 700, 2_500).every(20 * MS),
+        Flow::best_effort(5, 15_000, 500).every(100 * MS),
+        Flow::best_effort(6, 40_000, 750).every(66 * MS),
+    ]);
+    let mut pair = Pair::new(&scenario);
+    pair.run_to_connected(scenario.limit).unwrap();
+    pair.run_to_delivery(scenario.limit).unwrap();
+    let latencies = &pair.client_side().app.inbox(lane(1, Reliability::Reliable)).latencies;
+    let arrivals = (0..).zip(latencies).map(|(n, late)| n * 20 * MS + *late);
+    let arrivals: Vec<_> = arrivals.skip(50).collect();
+    arrivals.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap()
+}
+
+// ARQ-MP-5
+#[test]
+fn robots_whose_radios_are_suspended_hear_their_commands() {
+    for robot in 0..3 {
+        let [one, two] = [1, 2].map(|radios| longest_silence(robot, radios));
+        println!("robot {robot}: {one:.0?} without a command over one radio, {two:.0?} over two");
+        assert!(two <= 120 * MS && one > 200 * MS, "robot {robot}: {one:?}, {two:?}");
+    }
+}
+
+/// Fades of 200 ms that take 5 % of the time of a radio.
+fn fades(seed: u64) -> FadeConfig {
+    FadeConfig { share: 0.05, mean: 200 * MS, is_regular: false, lost: 1.0, seed }
+}
+
+/// Commands of five minutes at 50 Hz, the first second of which does not count.
+const COMMANDS: u32 = 15_000;
+
+/// The latencies of who would send always on both radios, sorted.
+fn bound(seeds: [u64; 2]) -> Vec<Duration> {
+    let mut radios = seeds.map(|seed| Fades::new(fades(seed), seed));
+    let mut latencies: Vec<_> = (50..COMMANDS)
+        .map(|n| {
+            let sent = n * 20 * MS;
+            let mut at = sent;
+            while let [Some(one), Some(other)] = radios.each_mut().map(|radio| radio.at(at)) {
+                at = one.end.min(other.end);
+            }
+            at - sent + 30 * MS
+        })
+        .collect();
+    latencies.sort_unstable();
+    latencies
+}
+
+/// Those of the link, which doubles all commands or none.
+fn faded(seeds: [u64; 2], is_doubled: bool) -> Vec<Duration> {
+    let [first, second] = seeds
+        .map(|seed| WireConfig { fades: Some(fades(seed)), ..WireConfig::with_delay(30 * MS) });
+    let mut scenario = Scenario::new(seeds[0]).wire(first).radio(second);
+    if is_doubled {
+        scenario.config.duplicate = Some(2..=2);
+        scenario.config.copies_percent = 100;
+    }
+    let commands = Flow::reliable(2, 250, COMMANDS.into()).every(20 * MS);
+    let scenario = scenario.within(Duration::from_secs(600)).client_sends([commands]);
+    let mut pair = Pair::new(&scenario);
+    pair.run_to_connected(scenario.limit).unwrap();
+    pair.run_to_delivery(scenario.limit).unwrap();
+    let inbox = pair.server_side().app.inbox(lane(2, Reliability::Reliable));
+    let mut latencies = inbox.latencies[50..].to_vec();
+    latencies.sort_unstable();
+    latencies
+}
+
+// ARQ-MP-5, ARQ-MP-10
+#[test]
+fn what_both_radios_would_let_through_is_nearly_reached() {
+    for seed in 0..5 {
+        let seeds = [2 * seed + 100, 2 * seed + 101];
+        let doubled = percentile(&faded(seeds, true), 990);
+        let deferred = percentile(&faded(seeds, false), 990);
+        let bound = percentile(&bound(seeds), 990);
+        println!(
+            "seeds {seeds:?}: bound {bound:.0?}, doubled {doubled:.0?}, deferred {deferred:.0?}"
+        );
+        assert!(doubled.as_secs_f64() <= 1.3 * bound.as_secs_f64(), "{doubled:?}, {bound:?}");
+        assert!(deferred <= bound + 90 * MS, "{deferred:?}, {bound:?}");
+    }
 }

@@ -19,7 +19,7 @@ pub use arq_proto::{
     PathState, PathStats, Reliability, Stats, ValidConfig, MAX_MESSAGE_BYTES,
 };
 pub use driver::{
-    ConnectError, Connection, Endpoint, Lane, PathInfo, PathInterface, PathInterfaceError,
-    SendError, Unopened, TIMER_GRANULARITY,
+    ConnectError, Connection, Endpoint, InterfaceRole, Lane, PathInfo, PathInterface,
+    PathInterfaceError, SendError, Unopened, DEFAULT_METERED_RATE_BPS, TIMER_GRANULARITY,
 };
 pub use socket::udp::SocketOptions;

@@ -32,7 +32,7 @@ local FRAMES = {
 for high, name in pairs({ "MESSAGE", "CHUNK", "REPAIR", "MAX_LANE_DATA", "FORGET", "TIMESTAMP" }) do
   for lane = 0, 15 do FRAMES[high * 16 + lane] = name end
 end
-local USES = { [0] = "available", [1] = "backup", [3] = "paused" }
+local USES = { [0] = "available", [1] = "backup", [2] = "urgent", [3] = "paused", [4] = "control" }
 local PARAMETERS = {
   "MAX_DATAGRAM", "LANE_WINDOW", "CONNECTION_WINDOW", "HOLD", "APP", "REPAIR", "RESEGMENT", "PATHS",
 }

@@ -58,7 +58,9 @@ use outgoing::Outgoing;
 use path::Path;
 use paths::Others;
 pub(crate) use paths::ProvenClient;
-pub use paths::{EndpointEvent, Interface, PathEvent, PathState, PathStats, SocketSet};
+pub use paths::{
+    EndpointEvent, Interface, InterfaceUse, PathEvent, PathState, PathStats, SocketSet,
+};
 pub use receive::Datagram;
 pub use transmit::{Transmit, ONE_CHUNK_OVERHEAD_BYTES};
 pub(crate) use unreachable::is_same;

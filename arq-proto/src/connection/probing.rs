@@ -69,7 +69,7 @@ impl Connection {
         // A client that still sends its cookie has not been heard; while nobody answers, all that is
         // lost would be taken for too long.
         let lost = self.path.recovery.time_outs() > 0 || !self.path.recovery.is_on_path();
-        if self.is_unconfirmed() || lost {
+        if self.is_unconfirmed() || lost || self.path.meter.is_some() {
             return false;
         }
         // The handshake had packets as long as a probe: where its round trip was long, a probe may take the line for a

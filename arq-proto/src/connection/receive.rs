@@ -108,6 +108,7 @@ impl Connection {
             if self.is_drained() {
                 return;
             }
+            self.charge_received(now, datagram.socket, datagram.bytes.len() as u64);
             if self.dispatch(now, datagram).is_err() {
                 self.counters.datagrams_dropped += 1;
             }
@@ -231,6 +232,7 @@ impl Connection {
         self.counters.packets_received += 1;
         self.counters.bytes_received += arrived.bytes;
         self.path.bytes_received += arrived.bytes;
+        (self.path.received_at, self.path.is_half_open) = (now, false);
         self.life.heard_at = now;
         self.path.recovery.on_heard(now);
         self.clear_suspicion(now);

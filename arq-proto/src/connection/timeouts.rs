@@ -26,7 +26,7 @@ impl Connection {
             TimerKind::Pto => self.on_pto_timer(now),
             TimerKind::Ack => self.path.acks.on_deadline(),
             // Transmission is tried after every time-out.
-            TimerKind::Pacing => {}
+            TimerKind::Pacing | TimerKind::Budget => {}
             TimerKind::Expiry => self.expire(now),
             TimerKind::Hold => self.on_hold_timer(now),
             TimerKind::KeepAlive => self.on_keep_alive_timer(now),
@@ -130,17 +130,22 @@ impl Connection {
 
     /// The same for the path that is served.
     fn rearm_path(&mut self, now: Instant) {
+        if let Some(meter) = &self.path.meter {
+            self.path.timers.set(TimerKind::Budget, meter.more_at(now));
+        }
         if self.path.is_opening() {
             return;
         }
         let reverse = self.path.acks.loss.upper();
         self.path.timers.set(TimerKind::Loss, self.path.recovery.loss_deadline());
-        let pto = self.path.recovery.pto_deadline(reverse).filter(|_| !self.is_replaceable());
+        let asks = !self.is_replaceable() && !self.path.is_shut();
+        let pto = self.path.recovery.pto_deadline(reverse).filter(|_| asks);
         self.path.timers.set(TimerKind::Pto, pto);
         self.path.timers.set(TimerKind::Ack, self.path.acks.deadline());
         self.path.timers.set(TimerKind::PathMtu, self.path.mtu.deadline());
         self.rearm_silence(now);
-        let keep_alive = self.keep_alive_deadline().map(|at| at.max(now));
+        let keep_alive = self.keep_alive_deadline().filter(|_| !self.path.is_shut());
+        let keep_alive = keep_alive.map(|at| at.max(now));
         self.path.timers.set(TimerKind::KeepAlive, keep_alive);
     }
 }

@@ -131,14 +131,14 @@ impl Connection {
             self.expire(now);
         }
         let mut transmit = match self.state {
-            State::Hello(_) => self.transmit_hello(now, out),
+            State::Hello(_) => self.if_granted(now, |side| side.transmit_hello(now, out)),
             State::Accepting => self.transmit_handshake(out),
             State::Open { .. } | State::Flushing { .. } => self
-                .transmit_handshake(out)
+                .if_granted(now, |side| side.transmit_handshake(out))
                 .or_else(|| self.transmit_on_paths(now, out, max_segments, blocked)),
-            State::Closing(_) => {
-                self.transmit_end(now, out).or_else(|| self.transmit_handshake(out))
-            }
+            State::Closing(_) => self
+                .transmit_end(now, out)
+                .or_else(|| self.if_granted(now, |side| side.transmit_handshake(out))),
             State::Drained => None,
         };
         if let Some(transmit) = &transmit {
@@ -161,16 +161,21 @@ impl Connection {
         out: &mut Vec<u8>,
         max_segments: usize,
     ) -> Option<Transmit> {
+        let granted = self.path.grant(now, max_segments);
+        if granted == 0 {
+            return None;
+        }
         let transmit = match self.path.is_opening() {
             true => self.transmit_opening(now, out),
             false => self
                 .transmit_path(now, out)
                 .or_else(|| self.transmit_mtu_probe(now, out))
                 .or_else(|| self.transmit_to_candidate(now, out))
-                .or_else(|| self.transmit_data(now, out, max_segments))
+                .or_else(|| self.transmit_data(now, out, granted))
                 .or_else(|| self.transmit_small_packet(now, out))
                 .or_else(|| self.transmit_from_other_port(now, out)),
         };
+        self.path.settle_grant(now, granted, transmit.as_ref());
         if let Some(transmit) = &transmit {
             self.path.count_sent(transmit);
         }
@@ -181,7 +186,7 @@ impl Connection {
     /// window and the pacer usually say no.
     fn may_have_more(&mut self, now: Instant) -> bool {
         let is_open = matches!(self.state, State::Open { .. } | State::Flushing { .. });
-        if !is_open || !self.others.is_empty() {
+        if !is_open || !self.others.is_empty() || self.path.meter.is_some() {
             return true;
         }
         let path = &self.path;
@@ -324,7 +329,7 @@ impl Connection {
         let answers = self.path.acks.is_due();
         let acked = draft.room(out) > 0 && self.offer_ack(now, out, &draft);
         self.offer_path_acks(now, out, &draft, answers);
-        if has_symbols {
+        if has_symbols && self.path.meter.is_none() {
             self.offer_bundle(now, out, &mut draft);
         }
         if self.path.recovery.is_probe_due() && !draft.in_flight && draft.room(out) > 0 {

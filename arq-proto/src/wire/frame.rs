@@ -104,6 +104,10 @@ pub enum PathUse {
     Available,
     /// For when no other path answers.
     Backup,
+    /// As a backup, and of messages only those of the priorities 0 to 2.
+    Urgent,
+    /// As a backup, and of messages only those of priority 0.
+    Control,
     /// For nothing: what is sent there does not arrive.
     Paused,
 }
@@ -115,15 +119,24 @@ impl PathUse {
         match self {
             Self::Available => "available",
             Self::Backup => "backup",
+            Self::Urgent => "urgent",
+            Self::Control => "control",
             Self::Paused => "paused",
         }
+    }
+
+    /// Whether other paths that answer come first.
+    pub(crate) const fn is_backup(self) -> bool {
+        matches!(self, Self::Backup | Self::Urgent | Self::Control)
     }
 
     const fn to_wire(self) -> u8 {
         match self {
             Self::Available => 0,
             Self::Backup => 1,
+            Self::Urgent => 2,
             Self::Paused => 3,
+            Self::Control => 4,
         }
     }
 
@@ -131,7 +144,9 @@ impl PathUse {
     const fn from_wire(byte: u8) -> Self {
         match byte {
             1 => Self::Backup,
+            2 => Self::Urgent,
             3 => Self::Paused,
+            4 => Self::Control,
             _ => Self::Available,
         }
     }

@@ -59,7 +59,8 @@ fn a_storm_of_wishes_changes_little_and_ends_nothing() {
     let mut client = client(4);
     let before = client.connection.stats();
     for n in 0..10_000_u64 {
-        let wish = [PathUse::Paused, PathUse::Available, PathUse::Backup][n as usize % 3];
+        let wishes = [PathUse::Paused, PathUse::Available, PathUse::Backup, PathUse::Control];
+        let wish = wishes[n as usize % 4];
         // The path of the handshake, one that is not there, and one told out of order.
         client.say(&path_state(0, n + 1, wish));
         client.say(&path_state(3, n + 1, wish));

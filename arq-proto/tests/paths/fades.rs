@@ -89,3 +89,26 @@ fn a_second_radio_does_no_harm_where_fades_are_as_short_as_a_round_trip() {
         assert!(bytes <= 1.25, "{bytes}");
     }
 }
+
+/// What share of silences both radios have in common, as the vehicle sees it, with the same fades on both or others.
+fn common_silence(seed: u64, together: bool) -> f64 {
+    let radios = [2 * seed, if together { 2 * seed } else { 2 * seed + 1 }];
+    let [first, second] = radios.map(|seed| radio(seed, 500 * MS));
+    let commands = Flow::reliable(2, 250, 15_000).every(20 * MS);
+    let scenario = Scenario::new(seed).wire(first).radio(second).client_sends([commands]);
+    let mut pair = Pair::new(&scenario);
+    pair.run_to_connected(scenario.limit).unwrap();
+    pair.run_to_delivery(20 * scenario.limit).unwrap();
+    let path = pair.client_side().connection().paths().next().unwrap();
+    path.common_silence.as_f64()
+}
+
+// ARQ-MP-12
+#[test]
+fn two_interfaces_over_one_radio_are_told_from_two_radios() {
+    for seed in seeds(5) {
+        let [common, apart] = [true, false].map(|together| common_silence(seed, together));
+        println!("seed {seed}: {common:.2} over one radio, {apart:.2} over two");
+        assert!(common > 0.5 && apart < 0.2, "seed {seed}: {common}, {apart}");
+    }
+}

@@ -7,8 +7,10 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod agreement;
 mod bulk;
 mod doubled;
 mod fades;
 mod failover;
 mod faults;
+mod metered;

@@ -10,6 +10,7 @@
 //! that connection without a sender: it ends at its idle time-out.) Each turn does a bounded amount
 //! of work for each connection, so a busy one does not starve the others.
 
+mod budgets;
 mod buffers;
 #[cfg(all(test, not(shuttle)))]
 mod census;
@@ -48,7 +49,7 @@ use tokio::sync::watch;
 pub use connection::{ConnectError, Connection, Lane, PathInfo, SendError};
 pub use endpoint::Endpoint;
 pub use handshakes::Unopened;
-pub use paths::{PathInterface, PathInterfaceError};
+pub use paths::{InterfaceRole, PathInterface, PathInterfaceError, DEFAULT_METERED_RATE_BPS};
 pub use timer::TIMER_GRANULARITY;
 
 use crate::socket::{DatagramSocket, ReceiveBatch};

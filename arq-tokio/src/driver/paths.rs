@@ -13,11 +13,12 @@ use std::{
     sync::Arc,
 };
 
-use arq_proto::{Interface, SocketId};
+use arq_proto::{Interface, InterfaceUse, SocketId};
 use thiserror::Error;
 use tokio::sync::watch;
 
 use super::{
+    budgets,
     connection::{Inner, DRIVER_BATCHES},
     now,
     ports::{Sockets, MOST_SOCKETS},
@@ -34,6 +35,10 @@ use crate::{
 
 /// What marks an interface in a list that is for when no other answers.
 const BACKUP: &str = ":backup";
+/// What marks one whose bytes cost money.
+const METERED: &str = ":metered";
+/// What passes a metered interface on average where nothing else is said, in bits per second: 173 MB a day.
+pub const DEFAULT_METERED_RATE_BPS: u64 = 16_000;
 /// As the kernel has it, without the byte at the end.
 const LONGEST_NAME_BYTES: usize = 15;
 
@@ -42,51 +47,92 @@ const LONGEST_NAME_BYTES: usize = 15;
 pub struct PathInterface {
     /// Its name, e.g. `wlan0`.
     pub name: String,
-    /// It is for when no other answers.
-    pub is_backup: bool,
+    /// What it is for.
+    pub role: InterfaceRole,
+}
+
+/// What a network interface is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum InterfaceRole {
+    /// It is used as long as it answers.
+    #[default]
+    Usual,
+    /// It is used only while no other answers.
+    Backup,
+    /// The same within a budget that all connections of the process share.
+    Metered {
+        /// What passes it on average, in bits per second with the headers of IP and UDP, both directions together, at least
+        /// [`Budget::MIN_RATE_BPS`]. `None`: as much as there is.
+        rate_bps: Option<u64>,
+    },
 }
 
 /// Why a text names no interface.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{0}` is no network interface: expected a name of 1 to 15 bytes such as `wlan0`, or `wlan0:backup`")]
+#[error("`{0}` is no network interface: expected a name of 1 to 15 bytes such as `wlan0`, or `wlan0:backup`, or `wlan0:metered`")]
 pub struct PathInterfaceError(String);
 
 impl PathInterface {
     /// An interface that is used as long as it answers.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), is_backup: false }
+        Self { name: name.into(), role: InterfaceRole::Usual }
     }
 
     /// One that is used only while no other answers.
     #[must_use]
     pub fn backup(name: impl Into<String>) -> Self {
-        Self { name: name.into(), is_backup: true }
+        Self { name: name.into(), role: InterfaceRole::Backup }
+    }
+
+    /// One that is used only while no other answers, within a [budget](InterfaceRole::Metered).
+    #[must_use]
+    pub fn metered(name: impl Into<String>, rate_bps: Option<u64>) -> Self {
+        Self { name: name.into(), role: InterfaceRole::Metered { rate_bps } }
+    }
+
+    fn purpose(&self) -> InterfaceUse {
+        match self.role {
+            InterfaceRole::Usual => InterfaceUse::Always,
+            InterfaceRole::Backup | InterfaceRole::Metered { rate_bps: None } => {
+                InterfaceUse::Backup
+            }
+            InterfaceRole::Metered { rate_bps: Some(rate) } => {
+                InterfaceUse::Metered(budgets::of(&self.name, rate, now()))
+            }
+        }
     }
 }
 
 impl FromStr for PathInterface {
     type Err = PathInterfaceError;
 
-    /// Reads `wlan0` or `wlan0:backup`.
+    /// Reads `wlan0`, `wlan0:backup` or `wlan0:metered`, which is of [`DEFAULT_METERED_RATE_BPS`].
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (name, is_backup) = match text.strip_suffix(BACKUP) {
-            Some(name) => (name, true),
-            None => (text, false),
-        };
+        let rate_bps = Some(DEFAULT_METERED_RATE_BPS);
+        let marked =
+            [(BACKUP, InterfaceRole::Backup), (METERED, InterfaceRole::Metered { rate_bps })];
+        let marked =
+            marked.into_iter().find_map(|(mark, role)| Some((text.strip_suffix(mark)?, role)));
+        let (name, role) = marked.unwrap_or((text, InterfaceRole::Usual));
         // What the kernel refuses in a name, but for the colon of an alias, which has no socket of its own.
         let is_odd = |c: char| c.is_whitespace() || c.is_control() || c == '/' || c == ':';
         let is_name = !["", ".", ".."].contains(&name) && name.len() <= LONGEST_NAME_BYTES;
         if !is_name || name.contains(is_odd) {
             return Err(PathInterfaceError(text.to_owned()));
         }
-        Ok(Self { name: name.to_owned(), is_backup })
+        Ok(Self { name: name.to_owned(), role })
     }
 }
 
 impl fmt::Display for PathInterface {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.name, if self.is_backup { BACKUP } else { "" })
+        let mark = match self.role {
+            InterfaceRole::Usual => "",
+            InterfaceRole::Backup => BACKUP,
+            InterfaceRole::Metered { .. } => METERED,
+        };
+        write!(f, "{}{mark}", self.name)
     }
 }
 
@@ -94,6 +140,7 @@ impl fmt::Display for PathInterface {
 pub(super) struct Paths {
     /// The place of one is the number of its socket.
     interfaces: Vec<PathInterface>,
+    purposes: Vec<InterfaceUse>,
     /// How each stands. Locked while connections are told, so that none hears of two changes in the wrong order.
     reach: Mutex<Vec<Reach>>,
     /// Where sockets are bound, if the endpoint makes them itself.
@@ -109,7 +156,8 @@ impl Paths {
     pub(super) fn given(interfaces: Vec<PathInterface>) -> io::Result<Self> {
         check(&interfaces)?;
         let reach = Mutex::new(vec![Reach::ANYWHERE; interfaces.len()]);
-        Ok(Self { interfaces, reach, binds: None, unbound: Mutex::default() })
+        let purposes = interfaces.iter().map(PathInterface::purpose).collect();
+        Ok(Self { interfaces, purposes, reach, binds: None, unbound: Mutex::default() })
     }
 
     /// Through sockets at `address`, of which those are made whose interface there is.
@@ -123,7 +171,8 @@ impl Paths {
         let listed = news.borrow().clone();
         let reach = Mutex::new(vec![Reach::default(); interfaces.len()]);
         let (binds, unbound) = (Some((address, options.clone())), Mutex::default());
-        let paths = Self { interfaces, reach, binds, unbound };
+        let purposes = interfaces.iter().map(PathInterface::purpose).collect();
+        let paths = Self { interfaces, purposes, reach, binds, unbound };
         let mut sockets = Sockets::default();
         let mut known = paths.reach.lock();
         for (socket, interface) in paths.numbered() {
@@ -170,7 +219,11 @@ impl Paths {
             reach.get(usize::from(socket.0)).is_some_and(|reach| reach.leads_to(remote))
         };
         let mut usable: Vec<_> = self.numbered().filter(usable).collect();
-        usable.sort_by_key(|(_, interface)| interface.is_backup);
+        usable.sort_by_key(|(_, interface)| match interface.role {
+            InterfaceRole::Usual => 0,
+            InterfaceRole::Backup => 1,
+            InterfaceRole::Metered { .. } => 2,
+        });
         usable.into_iter().map(|(socket, _)| socket).collect()
     }
 
@@ -185,11 +238,12 @@ impl Paths {
         reach: &[Reach],
         is_news: impl Fn(SocketId) -> bool,
     ) {
-        let all = self.numbered().zip(reach).filter(|((socket, _), _)| is_news(*socket));
+        let all = (0..).map(SocketId).zip(&self.purposes).zip(reach);
         let told: Vec<_> = all
-            .map(|((socket, PathInterface { is_backup, .. }), reach)| {
-                let (is_up, is_backup) = (reach.is_up, *is_backup);
-                (Interface { socket, is_up, is_backup }, *reach)
+            .filter(|((socket, _), _)| is_news(*socket))
+            .map(|((socket, purpose), reach)| {
+                let (is_up, purpose) = (reach.is_up, purpose.clone());
+                (Interface { socket, is_up, purpose }, *reach)
             })
             .collect();
         connection.handle_interfaces(&told);
@@ -294,10 +348,16 @@ mod tests {
 
     #[test]
     fn an_interface_is_read_as_it_is_written() {
-        for text in ["wlan0", "wwan0:backup", "enp0s31f6.100"] {
+        let metered = InterfaceRole::Metered { rate_bps: Some(16_000) };
+        for (text, role) in [
+            ("wlan0", InterfaceRole::Usual),
+            ("wwan0:backup", InterfaceRole::Backup),
+            ("wwan0:metered", metered),
+            ("enp0s31f6.100", InterfaceRole::Usual),
+        ] {
             let interface: PathInterface = text.parse().unwrap();
             assert_eq!(interface.to_string(), text);
-            assert_eq!(interface.is_backup, text.ends_with("backup"));
+            assert_eq!(interface.role, role);
         }
         for text in ["", ":backup", "wlan0:spare", "a b", "a/b", "..", "a-name-too-long0", "x:"] {
             let error = text.parse::<PathInterface>().unwrap_err().to_string();

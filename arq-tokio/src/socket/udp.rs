@@ -283,7 +283,8 @@ fn why_unbound(error: io::Error, interface: &str) -> io::Error {
         io::ErrorKind::PermissionDenied => {
             let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
             let reason = format!(
-                "a socket cannot be bound to the interface {interface}: that needs Linux 5.7 or later, or the capability                  CAP_NET_RAW (`setcap cap_net_raw+ep <program>`); this is Linux {}",
+                "a socket cannot be bound to the interface {interface}: that needs Linux 5.7 or later, or the capability \
+                 CAP_NET_RAW (`setcap cap_net_raw+ep <program>`); this is Linux {}",
                 kernel.trim()
             );
             io::Error::new(error.kind(), reason)
@@ -341,6 +342,23 @@ mod tests {
 
     /// Far above what is needed: only a hang runs into it.
     const HANG: Duration = Duration::from_secs(30);
+
+    /// The kernel before 5.7 has refused: what its answer becomes.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[test]
+    fn who_may_not_bind_to_an_interface_is_told_both_ways_out() {
+        const EPERM: i32 = 1;
+        let error = why_unbound(io::Error::from_raw_os_error(EPERM), "wwan0");
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        let text = error.to_string();
+        let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        for part in
+            ["interface wwan0", "Linux 5.7 or later", "CAP_NET_RAW", "setcap", kernel.trim()]
+        {
+            assert!(text.contains(part), "`{part}` is not in: {text}");
+        }
+        assert!(!text.contains("  "), "{text}");
+    }
 
     #[tokio::test]
     async fn the_interface_is_known_before_the_address() {

@@ -56,6 +56,7 @@ impl LinkConfig {
             ("iface", Parsed::Text(name)) => self.socket.interface = Some(name.clone()),
             ("bind", Parsed::Text(address)) => self.bind = Some(address.clone()),
             ("paths", Parsed::Text(text)) => self.paths = paths(text)?,
+            ("metered_rate", Parsed::Number(n)) => self.metered_rate_bps = *n,
             ("copies", Parsed::Number(Some(n))) => protocol.copies_percent = narrow(*n),
             ("duplicate", Parsed::Text(text)) => protocol.duplicate = priorities(text)?,
             // Nothing is what datagrams have anyway, and costs no segmentation offload.

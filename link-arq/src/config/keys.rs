@@ -5,7 +5,10 @@
 
 use std::fmt;
 
-use arq_proto::config::{MAX_RATE_BPS, MIN_RATE_BPS, MIN_WINDOW_BYTES};
+use arq_proto::{
+    config::{MAX_RATE_BPS, MIN_RATE_BPS, MIN_WINDOW_BYTES},
+    Budget,
+};
 use thiserror::Error;
 
 /// One key of a locator or of a configuration file.
@@ -284,10 +287,10 @@ pub const KEYS: &[Key] = &[
     ),
     config(
         "paths",
-        Value::Text("off, or 1 to 4 interfaces such as wlan0,wwan0:backup"),
+        Value::Text("off, or 1 to 4 interfaces such as wlan0,eth0:backup,wwan0:metered"),
         "none",
-        "interfaces that a connecting link uses at once, the preferred first, :backup only while no other answers; \
-         a listener takes what it is asked for unless this is off; not together with iface or bind",
+        "interfaces that a connecting link uses at once, the preferred first, :backup only while no other answers, \
+         :metered the same within metered_rate; a listener takes what it is asked for unless this is off; not together with iface or bind",
     ),
     config(
         "copies",
@@ -302,6 +305,13 @@ pub const KEYS: &[Key] = &[
         "none",
         "with paths: messages of these priorities leave on two paths at once, while copies allows; for commands, not \
          for images",
+    ),
+    config(
+        "metered_rate",
+        number_or("bit/s", Budget::MIN_RATE_BPS, MAX_RATE_BPS, "none"),
+        "16000",
+        "with paths: what passes a :metered interface on average, every byte in both directions with its IP and UDP \
+         headers; an hour's worth may be used at once",
     ),
     config(
         "dscp",

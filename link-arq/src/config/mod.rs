@@ -13,7 +13,9 @@ mod security;
 use std::{collections::BTreeMap, net::SocketAddr, path::Path, time::Duration};
 
 use arq_proto::Config;
-use arq_tokio::{PathInterface, SocketOptions, TIMER_GRANULARITY};
+use arq_tokio::{
+    InterfaceRole, PathInterface, SocketOptions, DEFAULT_METERED_RATE_BPS, TIMER_GRANULARITY,
+};
 use serde::{de::IgnoredAny, Deserialize};
 use zenoh_protocol::core::EndPoint;
 
@@ -70,6 +72,8 @@ pub struct LinkConfig {
     pub bind: Option<String>,
     /// The interfaces to use at once.
     pub paths: Paths,
+    /// What passes a metered one of them on average, in bits per second; `None`: as much as there is.
+    pub metered_rate_bps: Option<u64>,
     /// What publishers send as best effort is carried as that.
     pub mixed_reliability: Wish,
     /// An order of its own for each priority.
@@ -99,6 +103,7 @@ impl Default for LinkConfig {
             socket: SocketOptions::default(),
             bind: None,
             paths: Paths::Unsaid,
+            metered_rate_bps: Some(DEFAULT_METERED_RATE_BPS),
             mixed_reliability: Wish::Auto,
             priorities: Wish::Auto,
             best_effort: false,
@@ -148,12 +153,18 @@ impl LinkConfig {
     }
 
     /// What holds only between keys.
-    fn check(self) -> Result<Self, ConfigError> {
+    fn check(mut self) -> Result<Self, ConfigError> {
         let conflict = |text: &str| Err(ConfigError::Conflict(text.to_owned()));
         if self.socket.interface.is_some() && self.bind.is_some() {
             return conflict("`iface` and `bind` exclude each other");
         }
-        if matches!(self.paths, Paths::Over(_)) {
+        if let Paths::Over(interfaces) = &mut self.paths {
+            let rate_bps = self.metered_rate_bps;
+            for interface in interfaces {
+                if let InterfaceRole::Metered { rate_bps: rate } = &mut interface.role {
+                    *rate = rate_bps;
+                }
+            }
             if self.socket.interface.is_some() {
                 return conflict(
                     "`paths` and `iface` exclude each other: several interfaces, or one",

@@ -455,18 +455,33 @@ fn a_list_of_paths_that_cannot_be_is_refused_with_what_can() {
         "auto",
         "wlan0,auto",
         "off,wlan0",
-        "wlan0:metered",
+        "wlan0:metred",
         "wlan0:",
         "wlan0,,wwan0",
         "a,b,c,d,e",
         "wlan0,wlan0:backup",
     ] {
         let error = error(&format!("arq/host:7447#paths={value}"));
-        assert!(error.contains("`paths=") && error.contains("wlan0,wwan0:backup"), "{error}");
+        assert!(error.contains("`paths=") && error.contains("wlan0,eth0:backup"), "{error}");
     }
     for other in ["iface=eth0", "bind=127.0.0.1:0"] {
         let error = error(&format!("arq/host:7447#paths=a,b;{other}"));
         assert!(error.contains("`paths`") && error.contains(&other[..4]), "{error}");
+    }
+}
+
+#[test]
+fn a_metered_interface_has_the_rate_of_its_key() {
+    let of = |rest: &str| parse(&format!("arq/host:7447#paths=wlan0,wwan0:metered{rest}"));
+    for (rest, rate_bps) in
+        [("", Some(16_000)), (";metered_rate=1000", Some(1_000)), (";metered_rate=none", None)]
+    {
+        let expected = vec![PathInterface::new("wlan0"), PathInterface::metered("wwan0", rate_bps)];
+        assert_eq!(of(rest).unwrap().paths, Paths::Over(expected));
+    }
+    for rate in ["999", "1k", "0"] {
+        let error = of(&format!(";metered_rate={rate}")).unwrap_err().to_string();
+        assert!(error.contains("1000..=1000000000000 bit/s, or none"), "{error}");
     }
 }
 

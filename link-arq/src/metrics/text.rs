@@ -193,7 +193,10 @@ fn family<L: EncodeLabelSet, S>(
     let mut family =
         encoder.encode_descriptor(figure.name, figure.meaning, unit.as_ref(), kind(figure))?;
     for (labels, stats) in members {
-        value(family.encode_family(labels)?, &figure.read, stats)?;
+        let is_none = matches!(figure.read, Read::Gauge(read) if read(stats).is_nan());
+        if !is_none {
+            value(family.encode_family(labels)?, &figure.read, stats)?;
+        }
     }
     Ok(())
 }

@@ -29,7 +29,7 @@ pub struct Figure<S> {
 pub enum Read<S> {
     /// Only grows while the link lives.
     Counter(fn(&S) -> u64),
-    /// Goes up and down.
+    /// Goes up and down; not a number: there is none.
     Gauge(fn(&S) -> f64),
     /// Only grows, and is counted by the label of this name.
     By(&'static str, fn(&S) -> Counts),

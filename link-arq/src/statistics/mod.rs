@@ -136,12 +136,13 @@ pub(crate) fn test_path() -> PathInfo {
     use arq_tokio::{Endpoint, ValidConfig};
 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let path = runtime.block_on(async {
+    let mut path = runtime.block_on(async {
         let any = "127.0.0.1:0".parse().unwrap();
         let server = Endpoint::server(any, ValidConfig::default()).unwrap();
         let client = Endpoint::client(any).unwrap();
         let connection = client.connect(server.local_addr(), ValidConfig::default()).await.unwrap();
         connection.paths().remove(0)
     });
+    path.stats.budget_bytes = Some(7_200_000);
     path
 }

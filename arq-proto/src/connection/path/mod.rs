@@ -5,6 +5,7 @@
 //! How its addresses change is the matter of [`validation`](super::validation), and that there are several of
 //! [`paths`](super::paths).
 
+pub(super) mod meter;
 pub(super) mod placement;
 pub(super) mod silence;
 pub(super) mod standing;
@@ -28,9 +29,13 @@ use crate::{
     recovery::{left_out::LeftOut, Recovery},
     stats::Stats,
     timer::Timers,
-    units::{ConnectionId, PathNumber, SocketId},
-    wire::frame::Frame,
+    units::{ConnectionId, LaneSet, PathNumber, SocketId},
+    wire::{
+        frame::{Frame, PathUse},
+        BASE_MTU,
+    },
 };
+use meter::{header_bytes, lanes_of, Meter};
 use placement::Offer;
 use silence::Silence;
 use standing::{Standing, Wish};
@@ -81,6 +86,8 @@ pub(super) struct Path {
     pub(super) first_round_open: bool,
     pub(super) standing: Standing,
     pub(super) silence: Silence,
+    /// Its budget, if its bytes cost money.
+    pub(super) meter: Option<Meter>,
     /// What may leave here now.
     pub(super) offer: Offer,
     /// What this side wishes the peer to use it for, and the peer this side.
@@ -90,6 +97,10 @@ pub(super) struct Path {
     /// Probe time-outs.
     pub(super) ptos: u64,
     pub(super) bytes_received: u64,
+    /// When something of the peer last came here.
+    pub(super) received_at: Instant,
+    /// The peer receives here and is not received: others tell of it.
+    pub(super) is_half_open: bool,
     /// Bytes delivered here that left on another path, too.
     pub(super) needless_bytes: u64,
     /// Bytes of a packet with nothing but a question or an answer about an address, at most.
@@ -135,12 +146,15 @@ impl Path {
             first_round_open: false,
             standing: Standing::Open,
             silence: Silence::default(),
+            meter: None,
             offer: Offer::ALL,
             own_wish: Wish::default(),
             peer_wish: Wish::default(),
             bytes_sent: 0,
             ptos: 0,
             bytes_received: 0,
+            received_at: now,
+            is_half_open: false,
             needless_bytes: 0,
             packet_bytes: path_packet_bytes(tag_bytes),
         }
@@ -163,6 +177,55 @@ impl Path {
     pub(super) fn destination_of(&self, bytes: usize) -> SocketAddr {
         let candidate = self.candidate().filter(|to| bytes as u64 <= to.allowance);
         candidate.map_or(self.remote, |to| to.address)
+    }
+
+    /// The lanes that both sides want here now.
+    pub(super) fn wanted_lanes(&self) -> LaneSet {
+        let own = self.meter.as_ref().map_or(LaneSet::ALL, |meter| meter.lanes());
+        own & lanes_of(self.peer_wish.wish)
+    }
+
+    /// How many datagrams of `most` may leave: what that takes of the budget is given back by
+    /// [`settle_grant`](Self::settle_grant). 0: none.
+    pub(super) fn grant(&self, now: Instant, most: usize) -> usize {
+        let Some(meter) = &self.meter else { return most };
+        // That it is used up the peer must hear.
+        let tells = self.offer.control && self.own_wish.due;
+        if meter.is_used_up() && !tells {
+            return 0;
+        }
+        meter.budget.take(now, self.longest_bytes(), most)
+    }
+
+    /// What was granted has left, or nothing has.
+    pub(super) fn settle_grant(&self, now: Instant, granted: usize, sent: Option<&Transmit>) {
+        if let Some(meter) = &self.meter {
+            let used = sent.map_or(0, Transmit::bytes_with_headers);
+            meter.budget.give_back(now, granted, self.longest_bytes(), used);
+        }
+    }
+
+    /// A datagram has arrived, headers beside.
+    pub(super) fn charge_received(&self, now: Instant, bytes: u64) {
+        if let Some(meter) = &self.meter {
+            meter.budget.charge(now, bytes + header_bytes(self.remote));
+        }
+    }
+
+    /// The longest datagram that leaves here, with its headers.
+    fn longest_bytes(&self) -> u64 {
+        u64::from(self.mtu.size().max(BASE_MTU)) + header_bytes(self.remote)
+    }
+
+    /// Whether the peer is to hear that the budget is used up.
+    pub(super) fn has_used_up_wish(&self) -> bool {
+        self.own_wish.due && self.meter.as_ref().is_some_and(Meter::is_used_up)
+    }
+
+    /// Whether nothing is to leave here, not even a question: the way is paid for, and what it costs is used up.
+    pub(super) fn is_shut(&self) -> bool {
+        let is_used_up = self.meter.as_ref().is_some_and(Meter::is_used_up);
+        is_used_up || self.peer_wish.wish == PathUse::Paused
     }
 
     /// Counts what is sent, also to an address that has not answered.

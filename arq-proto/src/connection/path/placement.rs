@@ -48,9 +48,11 @@ pub(crate) struct Candidate {
     pub(crate) number: PathNumber,
     /// Only for when no other answers.
     pub(crate) is_backup: bool,
+    /// Its bytes cost money.
+    pub(crate) is_metered: bool,
     /// It does not answer, nor does any other.
     pub(crate) is_silent: bool,
-    /// It falls silent again and again.
+    /// It falls silent again and again, or is heard of by others alone.
     pub(crate) is_restless: bool,
     /// It has answered often enough to be judged by that.
     pub(crate) is_known: bool,
@@ -69,8 +71,12 @@ impl Candidate {
         self.one_way + self.rate.time_for(self.packet_bytes) + self.mean_wait
     }
 
-    fn rank(&self) -> (bool, bool, Duration) {
-        (self.is_backup, self.is_restless, self.expected())
+    fn cost(&self) -> (bool, bool) {
+        (self.is_backup, self.is_metered)
+    }
+
+    fn rank(&self) -> ((bool, bool), bool, Duration) {
+        (self.cost(), self.is_restless, self.expected())
     }
 
     /// When the last of so many bytes arrives.
@@ -107,8 +113,7 @@ impl Primary {
             *self = Self { number: best.number, challenger: None };
             return;
         };
-        let is_ranked =
-            (best.is_backup, best.is_restless) < (current.is_backup, current.is_restless);
+        let is_ranked = (best.cost(), best.is_restless) < (current.cost(), current.is_restless);
         let gain = current.expected().saturating_sub(best.expected());
         let is_better = gain > BETTER_BY_AT_LEAST.max(current.expected() / BETTER_BY);
         if is_ranked {
@@ -140,7 +145,7 @@ pub(crate) fn beside_primary(
     may_overtake: impl Fn(LaneId) -> bool,
 ) -> Offer {
     let mut lanes = LaneSet::default();
-    if path.is_backup && !primary.is_backup {
+    if path.is_metered || path.is_backup && !primary.is_backup {
         return Offer::NOTHING;
     }
     let finishes = path.finishes(path.packet_bytes);
@@ -166,6 +171,7 @@ mod tests {
         Candidate {
             number: PathNumber(number),
             is_backup: false,
+            is_metered: false,
             is_silent: false,
             is_restless: false,
             is_known: true,
@@ -210,7 +216,11 @@ mod tests {
         // A path that cannot be used is left at once, and so is a restless one, or a backup.
         assert_eq!(choose(10_002, &[near]), 1);
         assert_eq!(choose(10_003, &[far, Candidate { is_restless: true, ..near }]), 0);
-        assert_eq!(choose(10_004, &[Candidate { is_backup: true, ..far }, near]), 1);
+        let backup = Candidate { is_backup: true, ..far };
+        assert_eq!(choose(10_004, &[backup, near]), 1);
+        // Of two backups the one that costs nothing.
+        let metered = Candidate { is_backup: true, is_metered: true, ..near };
+        assert_eq!(choose(10_005, &[backup, metered]), 0);
     }
 
     // ARQ-MP-7
@@ -231,6 +241,11 @@ mod tests {
         assert!(lanes(1_200, &Candidate { free_in: 50 * MS, ..quick }, &slow).1);
         let backup = Candidate { is_backup: true, ..slow };
         assert_eq!(lanes(1 << 20, &quick, &backup), (false, false), "not while the first answers");
+        let [quick_backup, metered] =
+            [&quick, &slow].map(|path| Candidate { is_backup: true, ..*path });
+        assert!(lanes(1 << 20, &quick_backup, &metered).1);
+        let metered = Candidate { is_metered: true, ..metered };
+        assert!(!lanes(1 << 20, &quick_backup, &metered).1, "never bulk beside another");
         // Best effort is not overtaken, unless its receiver waits.
         let best_effort = LaneId::new(5, Reliability::BestEffort).unwrap();
         for waits in [false, true] {

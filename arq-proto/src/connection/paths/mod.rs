@@ -12,9 +12,11 @@
 
 mod doubling;
 mod ids;
+mod metering;
 mod moving;
 mod opening;
 mod placing;
+mod together;
 
 use std::{
     fmt, mem,
@@ -31,6 +33,7 @@ use super::{
     Connection, State,
 };
 use crate::{
+    budget::Budget,
     ecn::EcnState,
     event::Event,
     sent::Content,
@@ -41,16 +44,29 @@ use crate::{
 use doubling::Doubles;
 use ids::{Ids, Key};
 use moving::Copies;
+use together::Together;
 
 /// A network interface through which a path may lead, of the side that has dialled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
     /// The socket that is bound to it.
     pub socket: SocketId,
     /// Whether it is up and has an address.
     pub is_up: bool,
-    /// It is for when no other answers.
-    pub is_backup: bool,
+    /// What it is for.
+    pub purpose: InterfaceUse,
+}
+
+/// What an interface is for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum InterfaceUse {
+    /// For everything.
+    #[default]
+    Always,
+    /// For when no other answers.
+    Backup,
+    /// The same within a budget: nothing leaves that it does not cover.
+    Metered(Budget),
 }
 
 /// Some sockets.
@@ -133,6 +149,10 @@ pub enum PathEvent {
         /// UDP payload at first. The limit follows what arrives.
         bytes_per_second: u64,
     },
+    /// It falls silent together with another one, more often than not: they may share a radio, a modem or a network.
+    SilentTogether,
+    /// Its budget is used up: it is paused until a tenth of an hour's worth is left again.
+    UsedUp,
 }
 
 /// How a path stands. Counters only grow.
@@ -169,6 +189,9 @@ pub struct PathStats {
     pub silences: u64,
     /// How long it was silent in all.
     pub silent_time: Duration,
+    /// Of the last 32 silences of any path of the connection the share in which another one was silent, too. Zero before
+    /// there were ten.
+    pub common_silence: Probability,
     /// Bytes that it had delivered, although they left on another path as well.
     pub needless_bytes: u64,
     /// Bytes that its controller allows in flight.
@@ -177,6 +200,8 @@ pub struct PathStats {
     pub in_flight_bytes: u64,
     /// The longest datagram sent on it, in bytes of UDP payload.
     pub path_mtu_bytes: u16,
+    /// Bytes that may pass it now, with their IP and UDP headers, if it has a budget.
+    pub budget_bytes: Option<u64>,
 }
 
 /// The paths that are not served now, and what belongs to all of them.
@@ -194,6 +219,7 @@ pub(super) struct Others {
     primary: Primary,
     copies: Copies,
     doubles: Doubles,
+    together: Together,
     /// Packets that left while no path answered.
     turns: usize,
     event: Option<EndpointEvent>,
@@ -247,10 +273,12 @@ impl Connection {
             ptos: path.ptos,
             silences: path.silence.totals(self.now).0,
             silent_time: path.silence.totals(self.now).1,
+            common_silence: self.others.together.share(),
             needless_bytes: path.needless_bytes,
             window_bytes: path.recovery.window_bytes(),
             in_flight_bytes: path.recovery.in_flight_bytes(),
             path_mtu_bytes: path.mtu.size(),
+            budget_bytes: path.meter.as_ref().map(|meter| meter.budget.left_bytes(self.now)),
         })
     }
 
@@ -264,6 +292,7 @@ impl Connection {
     /// interface has a path of its own from then on, as soon as the peer agrees to have several.
     pub fn handle_interface(&mut self, now: Instant, interface: Interface) {
         let now = self.advance(now);
+        self.meter_path_of(&interface);
         let interfaces = &mut self.others.interfaces;
         match interfaces.iter().position(|known| known.socket == interface.socket) {
             Some(place) => interfaces[place] = interface,
@@ -410,7 +439,8 @@ impl Connection {
     }
 
     pub(super) fn has_wish(&self) -> bool {
-        !self.others.is_empty() && self.all_paths().any(Path::has_wish)
+        let has_one = self.others.is_empty() && self.path.meter.is_none();
+        self.has_agreed_on_paths() && !has_one && self.all_paths().any(Path::has_wish)
     }
 
     /// The packet was lost that told of a wish: it is told again, as it is by now.
@@ -454,7 +484,8 @@ impl Path {
     }
 
     pub(super) fn is_backup(&self) -> bool {
-        [self.own_wish, self.peer_wish].iter().any(|wish| wish.wish == PathUse::Backup)
+        let wishes = [self.own_wish, self.peer_wish];
+        wishes.iter().any(|wish| wish.wish.is_backup())
     }
 
     /// Whether the peer is to hear of a wish. It does not know the path before that is open.

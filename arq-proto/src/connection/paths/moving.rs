@@ -28,6 +28,9 @@ const COPIES_MEMORY: Duration = Duration::from_secs(20);
 const MAX_STRETCH: f64 = 4.0;
 /// A silent path is asked each probe time-out for so long: most fades are over by then. Then the questions back off.
 const ASKED_OFTEN_FOR: Duration = Duration::from_secs(2);
+/// A path on which nothing came for so many round trips, though others tell that the peer receives there, has lost its way
+/// back.
+const HALF_OPEN_AFTER: u32 = 3;
 /// Bytes that count as needed before anything is known: the first copies are not judged by themselves.
 const MIN_NEEDED_BYTES: f64 = 20_000.0;
 
@@ -142,6 +145,7 @@ impl Connection {
             return;
         }
         self.tell_path(PathEvent::Silent);
+        self.note_common_silence();
         self.others.doubles.on_silence(self.path.number);
         if self.path.recovery.in_flight_bytes() > 0 {
             self.ask_silent(now);
@@ -152,15 +156,29 @@ impl Connection {
         self.hurry_others(now);
     }
 
+    /// The path that is served has fallen silent: do others, too? An interface that is down is no silence.
+    fn note_common_silence(&mut self) {
+        let is_silent = |path: &Path| path.state() == PathState::Silent;
+        if is_silent(&self.path) {
+            let others = self.others.iter().filter(|path| is_silent(path)).count();
+            if self.others.together.on_silence(others) {
+                self.tell_path(PathEvent::SilentTogether);
+            }
+        }
+    }
+
     /// Another path is wanted at once.
     fn hurry_others(&mut self, now: Instant) {
         for path in self.others.iter_mut() {
+            let is_shut = path.is_shut();
             match &mut path.standing {
                 Standing::Opening(opening) if opening.is_asking() => {
                     opening.hurry(now);
                     path.timers.set(TimerKind::Path, Some(opening.next(now)));
                 }
-                Standing::Open if path.silence.is_silent() => path.ping_due = true,
+                Standing::Open if path.silence.is_silent() && !is_shut => {
+                    path.ping_due = true;
+                }
                 Standing::Opening(_) | Standing::Open => {}
             }
         }
@@ -215,6 +233,8 @@ impl Connection {
         if !outcome.answers {
             return;
         }
+        let unheard = now.saturating_duration_since(self.path.received_at);
+        self.path.is_half_open |= unheard > HALF_OPEN_AFTER * self.path.recovery.rtt().smoothed();
         self.path.needless_bytes += outcome.needless_bytes;
         self.others.copies.record(now, outcome.acked_bytes, outcome.needless_bytes);
         // What left before the silence may be told on another path now, and the silence goes on.

@@ -10,7 +10,7 @@ use std::{net::SocketAddr, time::Instant};
 
 use rand_core::RngCore;
 
-use super::{is_open, Interface, PathEvent};
+use super::{is_open, Interface, InterfaceUse, PathEvent};
 use crate::{
     connection::{
         path::{
@@ -45,30 +45,36 @@ impl Connection {
                 self.all_paths().find(|path| path.socket == socket).map(|path| path.number);
             match number {
                 Some(number) => {
-                    self.with_path(number, |connection| connection.follow(now, interface));
+                    self.with_path(number, |connection| connection.follow(now, &interface));
                 }
-                None if interface.is_up => self.ask_for_path(now, interface),
+                None if interface.is_up => self.ask_for_path(now, &interface),
                 None => {}
             }
         }
     }
 
     /// The path that is served leads through this interface.
-    fn follow(&mut self, now: Instant, interface: Interface) {
-        if !self.has_agreed_on_paths() {
+    fn follow(&mut self, now: Instant, interface: &Interface) {
+        let wish = match (&interface.purpose, interface.is_up) {
+            (InterfaceUse::Metered(_), _) => return self.follow_meter(now),
+            (_, false) => PathUse::Paused,
+            (InterfaceUse::Backup, true) => PathUse::Backup,
+            (InterfaceUse::Always, true) => PathUse::Available,
+        };
+        self.wish_of_path(now, wish);
+    }
+
+    /// This side wishes that the path that is served be used for this.
+    pub(super) fn wish_of_path(&mut self, now: Instant, wish: PathUse) {
+        if !self.has_agreed_on_paths() || self.is_unconfirmed() {
             return;
         }
         let before = self.path.own_wish.wish;
-        self.path.wish(match interface {
-            Interface { is_up: false, .. } => PathUse::Paused,
-            Interface { is_backup: true, .. } => PathUse::Backup,
-            _ => PathUse::Available,
-        });
-        match (before, interface.is_up) {
-            (PathUse::Paused, true) => self.on_interface_up(now),
-            (PathUse::Paused, false) => {}
-            (_, false) => self.fall_silent(now),
-            (_, true) => {}
+        self.path.wish(wish);
+        match (before == PathUse::Paused, wish == PathUse::Paused) {
+            (true, false) => self.on_interface_up(now),
+            (false, true) => self.fall_silent(now),
+            (true, true) | (false, false) => {}
         }
     }
 
@@ -89,7 +95,7 @@ impl Connection {
         PathNumber::all().take(self.others.most).find(is_free)
     }
 
-    fn ask_for_path(&mut self, now: Instant, interface: Interface) {
+    fn ask_for_path(&mut self, now: Instant, interface: &Interface) {
         let Some(number) = self.free_number().filter(|_| self.has_agreed_on_paths()) else {
             return;
         };
@@ -98,7 +104,8 @@ impl Connection {
         let Some(mut path) = self.new_path(now, number, Standing::Opening(opening)) else { return };
         path.socket = interface.socket;
         path.timers.set(TimerKind::Path, Some(next));
-        if interface.is_backup {
+        path.follow_interface(interface);
+        if interface.purpose != InterfaceUse::Always {
             path.wish(PathUse::Backup);
         }
         self.insert_path(path);

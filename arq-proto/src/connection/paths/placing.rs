@@ -41,8 +41,9 @@ impl Path {
         Candidate {
             number: self.number,
             is_backup: self.is_backup(),
+            is_metered: self.meter.is_some(),
             is_silent: self.silence.is_silent(),
-            is_restless: self.silence.is_restless(now),
+            is_restless: self.silence.is_restless(now) || self.is_half_open,
             is_known: self.silence.is_known(),
             one_way: self.recovery.rtt().smoothed() / 2,
             mean_wait: self.silence.mean_wait(now),
@@ -62,7 +63,9 @@ impl Connection {
         max_segments: usize,
         blocked: SocketSet,
     ) -> Option<Transmit> {
+        self.follow_meters(now);
         if self.others.is_empty() {
+            self.path.offer.lanes = self.path.wanted_lanes();
             return self.transmit_on_path(now, out, max_segments);
         }
         let candidates = self.candidates(now, blocked);
@@ -76,7 +79,8 @@ impl Connection {
                 if blocked.contains(connection.path.socket) {
                     return None;
                 }
-                connection.path.offer = offer;
+                let lanes = offer.lanes & connection.path.wanted_lanes();
+                connection.path.offer = Offer { lanes, ..offer };
                 connection.transmit_on_path(now, out, max_segments)
             });
             if let Some(transmit) = transmit.flatten() {
@@ -107,11 +111,24 @@ impl Connection {
     /// The primary, as a rule. While none answers each has its turn: what one path lost leaves on the next.
     fn first_served(&mut self, candidates: &[Candidate]) -> PathNumber {
         let primary = self.others.primary.number();
-        if candidates.iter().any(|path| !path.is_silent) || candidates.is_empty() {
+        if candidates.iter().any(|path| !path.is_silent) {
+            return primary;
+        }
+        if let Some(teller) = self.teller(candidates) {
+            return teller;
+        }
+        if candidates.is_empty() {
             return primary;
         }
         self.others.turns = self.others.turns.wrapping_add(1);
         candidates[self.others.turns % candidates.len()].number
+    }
+
+    /// A path that has used up its budget and must say so itself: no other answers.
+    fn teller(&self, candidates: &[Candidate]) -> Option<PathNumber> {
+        let is_alone = candidates.iter().all(|path| path.is_silent);
+        let path = self.all_paths().find(|path| path.has_used_up_wish()).filter(|_| is_alone)?;
+        Some(path.number)
     }
 
     fn is_primary(&self, number: PathNumber) -> bool {
@@ -120,7 +137,10 @@ impl Connection {
 
     fn offer(&self, number: PathNumber, candidates: &[Candidate]) -> Offer {
         let find = |number| candidates.iter().find(|path| path.number == number);
-        let Some(path) = find(number) else { return Offer::NOTHING };
+        let Some(path) = find(number) else {
+            let control = self.teller(candidates) == Some(number);
+            return Offer { control, ..Offer::NOTHING };
+        };
         match find(self.others.primary.number()) {
             Some(primary) if primary.number != number && !path.is_silent => {
                 let queued = |lane| self.outgoing.lanes[lane].to_send_bytes();
@@ -152,7 +172,10 @@ impl Connection {
         out: &mut Vec<u8>,
     ) -> Option<Transmit> {
         beginning_with(self.others.primary.number()).find_map(|number| {
-            self.with_path(number, |connection| connection.transmit_close(now, out)).flatten()
+            let close = |connection: &mut Self| {
+                connection.if_granted(now, |connection| connection.transmit_close(now, out))
+            };
+            self.with_path(number, close).flatten()
         })
     }
 }

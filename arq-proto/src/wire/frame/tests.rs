@@ -32,7 +32,13 @@ fn whole() -> impl Strategy<Value = Frame<'static>> {
 }
 
 fn of_paths() -> impl Strategy<Value = Frame<'static>> {
-    let wish = prop::sample::select(&[PathUse::Available, PathUse::Backup, PathUse::Paused]);
+    let wish = prop::sample::select(&[
+        PathUse::Available,
+        PathUse::Backup,
+        PathUse::Urgent,
+        PathUse::Control,
+        PathUse::Paused,
+    ]);
     (0..PathNumber::COUNT as u8, 0_u64..1 << 62, wish, any::<bool>()).prop_map(
         |(path, sequence, wish, acks)| {
             let path = PathNumber(path);

@@ -4,7 +4,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use arq_proto::{Interface, PathEvent, PathNumber, PathStats, SocketId};
+use arq_proto::{Interface, PathEvent, PathNumber, PathState, PathStats, SocketId};
 
 use super::{path_log::Line, Connection, Inner};
 use crate::{driver::shared::Shared, interfaces::Reach, socket::why_unanswered};
@@ -42,6 +42,9 @@ struct Named {
     number: PathNumber,
     socket: SocketId,
     remote: SocketAddr,
+    answers: bool,
+    /// Its budget keeps it from being used.
+    is_used_up: bool,
 }
 
 impl Inner {
@@ -54,7 +57,7 @@ impl Inner {
             let remote = state.core.remote().ip();
             for (interface, reach) in interfaces {
                 let is_up = reach.leads_to(remote);
-                state.core.handle_interface(now, Interface { is_up, ..*interface });
+                state.core.handle_interface(now, Interface { is_up, ..interface.clone() });
             }
         });
     }
@@ -70,6 +73,8 @@ impl Inner {
             number: path.number,
             socket: path.socket,
             remote: path.remote,
+            answers: path.state == PathState::Open,
+            is_used_up: path.budget_bytes.is_some() && path.state == PathState::Paused,
         };
         let paths: Vec<_> = self.state.lock().core.paths().map(named).collect();
         for path in paths.iter().filter(|path| opened.contains(&path.number)) {
@@ -77,7 +82,10 @@ impl Inner {
         }
         for line in lines {
             if let Some(path) = paths.iter().find(|path| path.number == line.path) {
-                tell(endpoint, path, line);
+                let mut others = paths.iter().filter(|other| other.number != path.number);
+                let has_other = others.clone().any(|other| other.answers);
+                let used_up = others.find(|other| other.is_used_up && !has_other);
+                tell(endpoint, path, line, has_other, used_up);
             }
         }
     }
@@ -96,14 +104,19 @@ impl Inner {
 }
 
 /// Writes a line about a path.
-fn tell(endpoint: &Shared, path: &Named, line: &Line) {
-    let Named { number, remote, socket } = path;
-    let name = endpoint.paths().and_then(|paths| paths.name(*socket));
+fn tell(endpoint: &Shared, path: &Named, line: &Line, has_other: bool, used_up: Option<&Named>) {
+    let Named { number, remote, socket, .. } = path;
+    let name_of = |socket| endpoint.paths().and_then(|paths| paths.name(socket));
+    let name = name_of(*socket);
     let interface = name.unwrap_or("-");
     let untold = line.untold;
     match line.event {
         PathEvent::Opened => {
             tracing::info!(interface, %remote, path = %number, untold, "a path is open")
+        }
+        PathEvent::Silent if used_up.is_some() => {
+            let metered = used_up.and_then(|path| name_of(path.socket)).unwrap_or("-");
+            tracing::warn!(interface, metered, untold, "the last path is silent, and the budget of the metered one is used up: `metered_rate` says how much it earns");
         }
         PathEvent::Silent => {
             tracing::info!(interface, %remote, path = %number, untold, "a path is silent: others carry what it should");
@@ -117,6 +130,15 @@ fn tell(endpoint: &Shared, path: &Named, line: &Line) {
         }
         PathEvent::Limited { bytes_per_second } => {
             tracing::warn!(interface, %remote, path = %number, bytes_per_second, untold, "a path loses far more than a medium does: its rate is limited to what arrives. Publish less, or set `max_rate`");
+        }
+        PathEvent::SilentTogether => {
+            tracing::warn!(interface, %remote, path = %number, untold, "paths fall silent together: do they share a radio, a modem or a network?");
+        }
+        PathEvent::UsedUp if has_other => {
+            tracing::info!(interface, path = %number, untold, "a path has used up its budget, and rests until it has earned a tenth of an hour's worth");
+        }
+        PathEvent::UsedUp => {
+            tracing::warn!(interface, path = %number, untold, "the last path that answers has used up its budget, and nothing is sent until it has earned a tenth of an hour's worth: `metered_rate` says how much it earns");
         }
         // What there is no word for yet.
         _ => {}

@@ -65,6 +65,13 @@ pub const PATH_FIGURES: &[Figure<PathInfo>] = &[
         |path| path.stats.silent_time.as_secs_f64(),
         "How long that was in all"
     ),
+    gauge!(
+        "path_common_silence",
+        RATIO,
+        common_silence,
+        |path| path.stats.common_silence.as_f64(),
+        "Share of the last 32 silences of the link's paths in which two were silent at once; 0 before there were ten"
+    ),
     counter!(
         "path_needless",
         BYTES,
@@ -85,6 +92,13 @@ pub const PATH_FIGURES: &[Figure<PathInfo>] = &[
         is_backup,
         |path| f64::from(u8::from(path.stats.is_backup)),
         "Whether the path is for when no other answers"
+    ),
+    gauge!(
+        "path_budget",
+        BYTES,
+        budget_bytes,
+        |path| path.stats.budget_bytes.map_or(f64::NAN, |bytes| bytes as f64),
+        "What may pass a metered path now, IP and UDP headers included"
     ),
     gauge!(
         "path_window",
