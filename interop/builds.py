@@ -25,6 +25,7 @@ EXAMPLES = TARGET / "debug"
 PYTHON = TARGET / "interop-venv" / "bin" / "python"
 # Of nodes that stay as they are: before and after the 1.8.0 of ROS 2, which PyPI has no wheel of.
 OTHER_VERSIONS = ("1.6.2", "1.7.2", "1.9.0")
+ROS2_NODE = TARGET / "debug" / "ros2-node"
 ARQ_PYTHON = TARGET / "interop-venv-arq" / "bin" / "python"
 PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
 BUILD_SECONDS = 1800
@@ -139,6 +140,17 @@ def router() -> str:
 
 def examples() -> None:
     run("examples", ["cargo", "build", "--package", "arq-examples", "--bins"], cwd=REPOSITORY)
+
+
+def ros2_nodes() -> None:
+    """The nodes of interop/hiroz over stock zenoh. The lock of the workspace has them share what it has built."""
+    folder = TARGET / "interop" / "hiroz"
+    shutil.copytree(REPOSITORY / "interop" / "hiroz", folder, dirs_exist_ok=True)
+    shutil.copy2(REPOSITORY / "Cargo.lock", folder)
+    command = ["cargo", "build", "--target-dir", TARGET]
+    for setting in WORKSPACE_PROFILE:
+        command += ["--config", setting]
+    run("nodes of ROS 2 by hiroz", command, cwd=folder)
 
 
 def application_by_git(resolve_only: bool) -> str:

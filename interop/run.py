@@ -10,6 +10,7 @@ with the unmodified package eclipse-zenoh), starts real processes on the loopbac
   - a stock router beside a patched one is none the wiser;
   - nodes of other zenoh versions are carried by two such routers, as clients and as peers;
   - the patch line works from a path and from a git repository, configs/cargo/zenoh-arq.toml below a binding;
+  - with --ros: nodes of ROS 2 by hiroz are carried by two routers with configs/ros2-router.json5;
   - with --rebuild-python: the Python package, built by `pip wheel` with that file, speaks arq/ itself.
 
 One line per check, PASS or FAIL; the exit status is the number of checks that failed (at most 99).
@@ -76,10 +77,12 @@ def program(client: str, role: str, router: Router, key: str, payload: str | Non
     return [builds.EXAMPLES / name, *session, place, key, *said]
 
 
-def start_router(nodes: Nodes, name: str, *connect: str) -> Router:
+def start_router(nodes: Nodes, name: str, *connect: str, config: Path | None = None) -> Router:
     arq, tcp = free_port(), free_port()
     router = Router(name, f"arq/127.0.0.1:{arq}", f"tcp/127.0.0.1:{tcp}")
     command = [builds.ZENOHD, "--no-multicast-scouting", "-l", router.arq, "-l", router.tcp]
+    if config:
+        command += ["-c", config]
     for endpoint in connect:
         command += ["-e", endpoint]
     nodes.start_listening(name, command, tcp)
@@ -162,6 +165,65 @@ def token_seen(near: Router, asker: str, far: Router, holder: str, key: str) -> 
         watcher.matches(rf"Alive \('{key}'\)$", 1)
         late = start_ready(nodes, f"{asker} late watcher", program(asker, "watch", near, key))
         late.matches(rf"Alive \('{key}'\)$", 1)
+
+
+def ros2_node(nodes: Nodes, role: str, mode: str, router: Router) -> Node:
+    return nodes.start(role, [builds.ROS2_NODE, role, mode, router.tcp])
+
+
+def ros2_ready(nodes: Nodes, role: str, mode: str, router: Router) -> Node:
+    node = ros2_node(nodes, role, mode, router)
+    node.matches(READY, 1)
+    return node
+
+
+def ros2_topic(near: Router, far: Router) -> str:
+    """Small and large messages of a talker, who waits until the graph shows the listener."""
+    with Nodes() as nodes:
+        listener = ros2_ready(nodes, "listener", "client", far)
+        talker = ros2_node(nodes, "talker", "peer", near)
+        try:
+            heard = listener.matches(r"I heard: (Hello World: (\d+) )x* \((\d+) B\)$", 2 * PUBLICATIONS)
+        except CheckFailed as failure:
+            raise CheckFailed(f"{failure}\n{talker.tail()}") from None
+    for number, match in enumerate(heard, int(heard[0][2])):
+        if (int(match[2]), int(match[3])) != (number, len(match[1]) + number % 2 * LARGE):
+            raise CheckFailed(f"message {number} is {match[0]}")
+    return f"{len(heard)} messages in order"
+
+
+def ros2_late(near: Router, far: Router) -> str:
+    """What is transient local reaches who comes later."""
+    with Nodes() as nodes:
+        ros2_ready(nodes, "map_server", "peer", near)
+        ros2_ready(nodes, "map_reader", "client", far).matches(r"I heard: a map \(5 B\)$", 1)
+    return "an old message"
+
+
+def ros2_asked(server: str, client: str, patterns: list[str], near: Router, far: Router) -> str:
+    """A service or an action: what the client prints of it."""
+    with Nodes() as nodes:
+        ros2_ready(nodes, server, "client", far)
+        asker = ros2_node(nodes, client, "peer", near)
+        if (status := asker.finish()) != 0:
+            raise CheckFailed(f"{client} ended with status {status}\n{asker.tail()}")
+        return ", ".join(asker.matches(pattern, 1)[0][0] for pattern in patterns)
+
+
+def ros2_checks(a: Router, b: Router) -> list[tuple[str, Callable[[], str]]]:
+    """Each both ways; each with a name of its own in the graph. rmw_zenoh's nodes are peers; clients listen nowhere."""
+    fibonacci = [r"Feedback: \[0, 1, .*\]$", r"Result: \[0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55\]$"]
+    parts = {
+        "talker, listener": ros2_topic,
+        "transient local": ros2_late,
+        "service": partial(ros2_asked, "adder", "add_client", ["The sum is 42$"]),
+        "action": partial(ros2_asked, "fibonacci", "fibonacci_client", fibonacci),
+    }
+    listed = [("ros2: the routers are joined by arq/", partial(link_between, b, a.arq))]
+    for what, part in parts.items():
+        title = f"ros2: hiroz <-> router <-arq-> router <-> hiroz, {what}"
+        listed.append((title, lambda part=part: f"{part(a, b)}; {part(b, a)}"))
+    return listed
 
 
 def link_between(router: Router, wanted: str) -> str:
@@ -257,6 +319,8 @@ def build(report: Report, arguments: argparse.Namespace) -> None:
     by_git = partial(builds.application_by_git, arguments.git_resolve_only)
     report.check(f"patch: an application {what}, patched by git", by_git)
     report.check("patch: by config, a binding that takes zenoh by git", bindings.by_config)
+    if arguments.ros:
+        builds.ros2_nodes()
     if arguments.rebuild_python:
         report.build("patch: the Python package builds by pip wheel", builds.python_package_with_arq)
 
@@ -266,6 +330,7 @@ def main() -> int:
     parser.add_argument("--no-build", action="store_true", help="use what is built; without it cargo decides what to do")
     parser.add_argument("--examples-built", action="store_true", help="use target/debug/z_* as `cargo test` built them")
     parser.add_argument("--git-resolve-only", action="store_true", help="resolve the patch by git, but compile nothing")
+    parser.add_argument("--ros", action="store_true", help="nodes of ROS 2 by hiroz, too (some minutes)")
     parser.add_argument("--rebuild-python", action="store_true", help="the Python package over arq/, too (some minutes)")
     parser.add_argument("--build-only", action="store_true", help="build, but run no network checks")
     parser.add_argument("--only", default="", metavar="TEXT", help="build, then only the checks whose title has this text")
@@ -283,9 +348,13 @@ def main() -> int:
             a = start_router(nodes, "router A")
             b = start_router(nodes, "router B", a.arq)
             stock = start_stock_router(nodes, "stock router", a.tcp)
+            listed = checks(a, b, stock, PAIRS + (REBUILT_PAIRS if arguments.rebuild_python else []))
+            if arguments.ros:
+                config = builds.REPOSITORY / "configs" / "ros2-router.json5"
+                robot = start_router(nodes, "robot's router", config=config)
+                listed += ros2_checks(robot, start_router(nodes, "base's router", robot.arq, config=config))
             with ThreadPoolExecutor(arguments.jobs) as pool:
-                pairs = PAIRS + (REBUILT_PAIRS if arguments.rebuild_python else [])
-                list(pool.map(lambda titled: report.check(*titled), checks(a, b, stock, pairs)))
+                list(pool.map(lambda titled: report.check(*titled), listed))
     if not report.passed + len(report.failed):
         parser.error(f"no check has {arguments.only!r} in its title")
     print(f"{report.passed} passed, {len(report.failed)} failed, {time.monotonic() - begin:.0f} s")

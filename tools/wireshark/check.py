@@ -5,11 +5,12 @@
 Writes captures, has tshark read them with arq.lua, and compares: the packets of docs/protocol-examples.txt, datagrams that
 only look like ours, and runs of arq-tokio's `echo` example (`--echo PATH`): over a relay that drops some datagrams, and
 captured from the loopback interface, where batches are, if dumpcap may. Sealed packets are opened by unseal.py: of every
-suite, and of a run of the examples z_sub and z_pub (`--programs FOLDER`). What cannot run is skipped, unless
-ARQ_REQUIRE_LAB is 1.
+suite, and of runs of z_sub and z_pub with a pre-shared key and with certificates. A run of arq-bench is captured in one of
+its hosts. These programs are in `--programs FOLDER`. What cannot run is skipped, unless ARQ_REQUIRE_LAB is 1.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -37,6 +38,8 @@ sys.path.insert(0, str(HERE.parent.parent / "docs"))
 from check_examples import block_bytes, crc32c, example_blocks  # noqa: E402
 
 LINKTYPE_IPV4 = 228
+# Fewer than a run of the bench has: dumpcap leaves half a packet where an interface goes.
+MOST_PACKETS = 1_000
 # Far above what is needed: only a hang runs into it.
 PATIENCE = 60
 CLIENT, SERVER = ("10.0.0.2", 40_000), ("10.0.0.1", 7447)
@@ -352,12 +355,31 @@ def check_suites(folder):
     return f"sealed packets of {len(unseal.SUITES)} suites are opened"
 
 
-def check_sealed_run(folder, programs, seed):
-    """All that a pre-shared key protects is opened with the secrets that a program has logged."""
-    key, secrets, said = (Path(folder) / name for name in ("psk", "secrets", "said"))
+def key_of(folder):
+    """What both ends' locators say of a pre-shared key."""
+    key = Path(folder) / "psk"
     key.touch(mode=0o600)
     key.write_text("00112233445566778899aabbccddeeff\n")
-    capture, address = Capture(folder, "sealed.pcap"), free_address()
+    return [f"psk_file={key}"] * 2
+
+
+def certificates_of(folder):
+    """What the locators of a router and of a vehicle say of certificates, made as docs/secured-links.md tells."""
+    page = (HERE.parent.parent / "docs" / "secured-links.md").read_text()
+    commands = page.split("<!-- run:secured-links -->\n```sh\n")[1].split("```")[0]
+    subprocess.run(["bash", "-ec", commands], cwd=folder, capture_output=True, check=True)
+    both = f"enable_mtls=true;server_name=router.fleet;root_ca_certificate_file={folder}/ca.pem"
+    ends = ("listen", "router"), ("connect", "vehicle-7")
+    return [
+        f"{both};{does}_certificate_file={folder}/{name}.pem;{does}_private_key_file={folder}/{name}.key" for does, name in ends
+    ]
+
+
+def check_sealed_run(folder, programs, seed, what, locators):
+    """All that is sealed is opened with the secrets that a program has logged."""
+    secrets, said = (Path(folder) / f"{name} {what}" for name in ("secrets", "said"))
+    listening, connecting = locators(folder)
+    capture, address = Capture(folder, f"{what}.pcap"), free_address()
     started = []
 
     def start(program, locator, **options):
@@ -367,10 +389,10 @@ def check_sealed_run(folder, programs, seed):
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client_side, said.open("w") as output:
         client_side.bind(("127.0.0.1", 0))
-        near = f"arq/{text(client_side.getsockname())}#psk_file={key}"
+        near = f"arq/{text(client_side.getsockname())}#{connecting}"
         logs = {**os.environ, "SSLKEYLOGFILE": str(secrets)}
         try:
-            start("z_sub", ["-l", f"arq/{text(address)}#psk_file={key}"], stdout=output, env=logs)
+            start("z_sub", ["-l", f"arq/{text(address)}#{listening}"], stdout=output, env=logs)
             start("z_pub", ["-e", near, "-p", "x" * 20_000], stdout=subprocess.DEVNULL)
             deadline = time.monotonic() + PATIENCE
 
@@ -385,11 +407,11 @@ def check_sealed_run(folder, programs, seed):
     capture.file.flush()
     out, opened, sealed = unseal.unseal(capture.path.read_bytes(), unseal.traffic_secrets(secrets.read_text()))
     if sealed < 40:
-        raise Wrong(f"only {sealed} sealed packets, seed {seed}")
-    expect(opened, sealed, f"opened packets, seed {seed}")
+        raise Wrong(f"only {sealed} sealed packets, {what}, seed {seed}")
+    expect(opened, sealed, f"opened packets, {what}, seed {seed}")
     capture.path.write_bytes(out)
     must_occur(all_named(capture.path, f"opened, seed {seed}"), ["MESSAGE", "CHUNK data", "ACK "])
-    return f"{opened} sealed packets of a run, all opened and named"
+    return f"{opened} sealed packets of a run with {what}, all opened and named"
 
 
 # A run --------------------------------------------------------------------------------------------------------------
@@ -471,25 +493,72 @@ def check_run(folder, echo, seed):
     return f"{passed} packets of a run, all named"
 
 
+class Refused(Exception):
+    """What dumpcap says where it may not capture."""
+
+
+@contextlib.contextmanager
+def capturing(path, interface, which, place=()):
+    """While the block runs, dumpcap writes what passes there."""
+    command = [*place, "dumpcap", "-q", "-i", interface, "-f", which, "-c", str(MOST_PACKETS), "-w", str(path)]
+    dumpcap = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    said = ""
+    while not said.endswith("\n") or "File: " not in said:
+        said += dumpcap.stderr.read(1)
+        if dumpcap.poll() is not None:
+            raise Refused((said + dumpcap.stderr.read()).strip())
+    try:
+        yield
+    finally:
+        dumpcap.send_signal(signal.SIGINT)
+        dumpcap.communicate()
+
+
 def check_loopback(folder, echo):
     """The same of packets as the kernel captures them: several at once, where it splits them later."""
     path = Path(folder) / "loopback.pcap"
     with Listener(echo) as server:
-        command = ["dumpcap", "-q", "-i", "lo", "-f", f"udp port {server[1]}", "-w", str(path)]
-        dumpcap = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        said = ""
-        while not said.endswith("\n") or "File: " not in said:
-            said += dumpcap.stderr.read(1)
-            if dumpcap.poll() is not None:
-                return skip(f"the dissector on the loopback interface: {said.strip()}")
         try:
-            expect(ask(echo, server).wait(PATIENCE), 0, "the client's status")
-        finally:
-            dumpcap.send_signal(signal.SIGINT)
-            dumpcap.communicate()
+            with capturing(path, "lo", f"udp port {server[1]}"):
+                expect(ask(echo, server).wait(PATIENCE), 0, "the client's status")
+        except Refused as why:
+            return skip(f"the dissector on the loopback interface: {why}")
     infos = all_named(path, "on the loopback interface")
     must_occur(infos, ["HELLO", "CHUNK", "MESSAGE"])
     return f"{len(infos)} datagrams of the loopback interface, {sum(' | ' in info for info in infos)} of them batches"
+
+
+def check_bench(folder, bench):
+    """The same of a run of the bench, on its lossy network, as one of the two hosts sees it."""
+    path = Path(folder) / "bench.pcap"
+    command = [bench, "run", "quick", "--links", "arq", "--out", f"{folder}/results"]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        with capturing(path, "eth0", "udp", ["nsenter", f"--net=/proc/{host_of(running)}/ns/net"]):
+            said, _ = running.communicate(timeout=PATIENCE)
+    except Refused as why:
+        running.kill()
+        said, _ = running.communicate()
+        return skip(f"the dissector on a run of the bench: {why}; {said.strip()}")
+    expect(running.returncode, 0, f"the bench's status: {said}")
+    infos = all_named(path, "of the bench")
+    must_occur(infos, ["CHUNK", "ACK "])
+    return f"{len(infos)} datagrams of a run of the bench, all named"
+
+
+def host_of(bench):
+    """A process that the bench has begun on a host of its own."""
+    ours = os.stat("/proc/self/ns/net").st_ino
+    deadline = time.monotonic() + PATIENCE
+    while bench.poll() is None and time.monotonic() < deadline:
+        for task in Path(f"/proc/{bench.pid}/task").glob("*/children"):
+            for child in task.read_text().split():
+                with contextlib.suppress(OSError):
+                    interfaces = Path(f"/proc/{child}/net/dev").read_text()
+                    if os.stat(f"/proc/{child}/ns/net").st_ino != ours and "eth0:" in interfaces:
+                        return child
+        time.sleep(0.01)
+    raise Refused("no host")
 
 
 def all_named(path, where):
@@ -526,7 +595,8 @@ def results(folder, options):
     else:
         yield check_suites(folder)
         if options.programs:
-            yield check_sealed_run(folder, options.programs, options.seed)
+            yield check_sealed_run(folder, options.programs, options.seed, "a pre-shared key", key_of)
+            yield check_sealed_run(folder, options.programs, options.seed, "certificates", certificates_of)
         else:
             yield skip("a sealed run: no --programs")
     if options.echo is None:
@@ -534,12 +604,16 @@ def results(folder, options):
         return
     yield check_run(folder, options.echo, options.seed)
     yield check_loopback(folder, options.echo)
+    if options.programs is None:
+        yield skip("the dissector on a run of the bench: no --programs")
+    else:
+        yield check_bench(folder, Path(options.programs) / "arq-bench")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--echo", metavar="PATH", help="arq-tokio's example, built")
-    parser.add_argument("--programs", metavar="FOLDER", help="where z_sub and z_pub are, built")
+    parser.add_argument("--programs", metavar="FOLDER", help="where z_sub, z_pub and arq-bench are, built")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     options = parser.parse_args()
     try:
