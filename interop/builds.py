@@ -147,9 +147,7 @@ def ros2_nodes() -> None:
     folder = TARGET / "interop" / "hiroz"
     shutil.copytree(REPOSITORY / "interop" / "hiroz", folder, dirs_exist_ok=True)
     shutil.copy2(REPOSITORY / "Cargo.lock", folder)
-    command = ["cargo", "build", "--target-dir", TARGET]
-    for setting in WORKSPACE_PROFILE:
-        command += ["--config", setting]
+    command = ["cargo", "build", "--target-dir", TARGET, *profile_options()]
     run("nodes of ROS 2 by hiroz", command, cwd=folder)
 
 
