@@ -22,15 +22,21 @@ mod support;
 mod unreachable;
 
 use netlab::Lab;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use nodes::Kind;
 use support::Role;
 
+static TURN: RwLock<()> = RwLock::new(());
+
 /// One load at a time: on two cores, tests beside each other measure each other.
-fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock()
+fn alone() -> RwLockWriteGuard<'static, ()> {
+    TURN.write()
+}
+
+/// Those that mostly wait do so beside each other: each has hosts of its own.
+fn beside_others() -> RwLockReadGuard<'static, ()> {
+    TURN.read()
 }
 
 /// Starts a node whose side of the session goes over `protocol` to host 1, and waits until it says that it is ready.

@@ -8,7 +8,7 @@ use netlab::wire::{Conditions, Wire};
 use netlab::Network;
 
 use crate::{
-    alone,
+    alone, beside_others,
     sessions::{ready, role},
     support::{network_or_skip, Role},
     unreachable::{udp_port, LATER, LINKS},
@@ -32,7 +32,7 @@ fn opened(network: &Network, link: &str) -> (Role, Role, Duration) {
 #[test]
 fn a_narrow_line_opens_with_stock_time_outs_and_idles_near_tcps_bytes() {
     const WATCHED: Duration = Duration::from_secs(30);
-    let _alone = alone();
+    let _beside = beside_others();
     let Some(mut network) = network_or_skip("a narrow line", 2) else { return };
     let wire = Wire { delay_ms: 300.0, rate_mbps: Some(0.0096), ..Wire::default() };
     let [tcp, arq] = LINKS.map(|link| {
@@ -56,7 +56,7 @@ fn a_narrow_line_opens_with_stock_time_outs_and_idles_near_tcps_bytes() {
 
 #[test]
 fn a_path_below_1_200_bytes_opens() {
-    let _alone = alone();
+    let _beside = beside_others();
     let Some(mut network) = network_or_skip("a path below 1,200 bytes", 2) else { return };
     for mtu in [1_152, 604] {
         let wire = Wire { delay_ms: 5.0, mtu_bytes: Some(mtu), ..Wire::default() };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use netlab::{Host, Lab};
 
 use crate::{
-    alone,
+    beside_others,
     sessions::{ready, role, sh},
     support::{lab_or_skip, Role},
     unreachable::{udp_port, LATER, LINKS},
@@ -28,7 +28,7 @@ fn longest(case: &str, link: &str, waits: &[Duration]) -> Duration {
 /// Routers crash and are started again; a client publishes on.
 #[test]
 fn a_router_that_restarts_ten_times_has_its_client_back_as_soon_as_over_tcp() {
-    let _alone = alone();
+    let _beside = beside_others();
     let Some(lab) = lab_or_skip("a router that restarts") else { return };
     let address = lab.host(1).ipv4().to_string();
     let [tcp, arq] = LINKS.map(|link| {
@@ -63,7 +63,7 @@ fn serve_from(lab: &Lab, host: usize) {
 /// there by the table of connections.
 #[test]
 fn a_router_replaced_behind_nat_is_found_as_soon_as_over_tcp() {
-    let _alone = alone();
+    let _beside = beside_others();
     if lab_or_skip("a router replaced").is_none() {
         return;
     }
@@ -88,7 +88,7 @@ fn a_router_replaced_behind_nat_is_found_as_soon_as_over_tcp() {
 /// A node is up before its network.
 #[test]
 fn an_interface_that_comes_20_s_late_is_used_as_soon_as_over_tcp() {
-    let _alone = alone();
+    let _beside = beside_others();
     let Some(lab) = lab_or_skip("a late interface") else { return };
     let address = lab.host(1).ipv4().to_string();
     let [tcp, arq] = LINKS.map(|link| {
@@ -108,7 +108,7 @@ fn an_interface_that_comes_20_s_late_is_used_as_soon_as_over_tcp() {
 /// The route goes and comes, for less than zenoh's lease each time: the system refuses to send meanwhile.
 #[test]
 fn a_route_that_flaps_ends_no_link() {
-    let _alone = alone();
+    let _beside = beside_others();
     let Some(lab) = lab_or_skip("a route that flaps") else { return };
     let endpoint = [format!("arq/{}:7447", lab.host(1).ipv4())];
     let mut router = ready(role(lab.host(1), "subscriber", "listen", &endpoint));

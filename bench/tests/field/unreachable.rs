@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use netlab::Host;
 
 use crate::{
-    alone,
+    beside_others,
     sessions::{ready, role, sh},
     support::lab_or_skip,
 };
@@ -23,7 +23,7 @@ const OWN_BRIDGE: &str = "172.17.0.1";
 
 /// Opens sessions where the first address of the list is a dead one, over each link in turn.
 fn a_dead_address_first(case: &str, dead: &str, prepare: &str) {
-    let _alone = alone();
+    let _beside = beside_others();
     let Some(lab) = lab_or_skip(case) else { return };
     sh(lab.host(0), prepare);
     let took = LINKS.map(|link| {
@@ -77,7 +77,7 @@ fn a_neighbour_that_is_not_there_is_waited_for_no_longer_than_over_tcp() {
 
 /// Kills a process that has said that it lives, and measures how long the other believes it.
 fn a_killed_process(case: &str, hosts: [usize; 2], address: &str) {
-    let _alone = alone();
+    let _beside = beside_others();
     let Some(lab) = lab_or_skip(case) else { return };
     let gone = LINKS.map(|link| {
         let endpoint = [format!("{link}/{address}:7447")];
@@ -130,7 +130,7 @@ print(count)
 
 #[test]
 fn forged_reports_from_off_the_path_end_no_link() {
-    let _alone = alone();
+    let _beside = beside_others();
     let Some(lab) = lab_or_skip("forged reports") else { return };
     let endpoint = [format!("arq/{}:7447", lab.host(1).ipv4())];
     let mut subscriber = ready(role(lab.host(1), "subscriber", "listen", &endpoint));
