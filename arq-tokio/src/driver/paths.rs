@@ -62,7 +62,7 @@ pub enum InterfaceRole {
     /// The same within a budget that all connections of the process share.
     Metered {
         /// What passes it on average, in bits per second with the headers of IP and UDP, both directions together, at least
-        /// [`Budget::MIN_RATE_BPS`]. `None`: as much as there is.
+        /// [`Budget::MIN_RATE_BPS`](arq_proto::Budget::MIN_RATE_BPS). `None`: as much as there is.
         rate_bps: Option<u64>,
     },
 }
