@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 
-//! What the log says of paths: a line when one opens, is silent for a second, answers again, is limited. An interface that comes and
-//! goes all day must not fill the log.
+//! What the log says of paths: a line when one opens, is silent for a second, answers again, is limited. An
+//! interface that comes and goes all day must not fill the log.
 
 use std::time::{Duration, Instant};
 
