@@ -67,8 +67,6 @@ pub(crate) struct LinkUnicastArq {
     src: Locator,
     dst: Locator,
     src_addr: SocketAddr,
-    /// The interfaces that it uses at once, where it was told several.
-    interfaces: Vec<String>,
     /// Of several calls to close it the first one counts.
     closing: AtomicBool,
     closed: CancellationToken,
@@ -114,7 +112,6 @@ pub(crate) fn link(
         src: Locator::new(ARQ_LOCATOR_PREFIX, src_addr.to_string(), "")?,
         dst: dst.clone(),
         src_addr,
-        interfaces: config.paths.names(),
         closing: AtomicBool::new(false),
         closed: CancellationToken::new(),
         parting: CancellationToken::new(),
@@ -180,7 +177,7 @@ impl LinkUnicastArq {
     /// How its paths stand. What a single one does are the figures of the link.
     fn paths(&self) -> Vec<PathInfo> {
         let paths = self.connection.paths();
-        if self.interfaces.is_empty() && paths.len() < 2 {
+        if paths.len() < 2 && paths.iter().all(|path| path.interface.is_none()) {
             return Vec::new();
         }
         paths
@@ -379,9 +376,10 @@ impl LinkUnicastTrait for LinkUnicastArq {
 
     /// Access control by interface sees each that the link uses.
     fn get_interface_names(&self) -> Vec<String> {
-        let mut names = self.interfaces.clone();
+        let mut names = self.connection.interfaces();
         let of_address = get_ip_interface_names(&self.src_addr);
-        names.extend(of_address.into_iter().filter(|name| !self.interfaces.contains(name)));
+        let others: Vec<_> = of_address.into_iter().filter(|name| !names.contains(name)).collect();
+        names.extend(others);
         names
     }
 

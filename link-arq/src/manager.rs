@@ -5,7 +5,7 @@
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::{Arc, LazyLock},
+    sync::{Arc, LazyLock, Once},
     time::Duration,
 };
 
@@ -89,6 +89,24 @@ struct Attempt {
 }
 
 impl Attempt {
+    /// A socket that is bound to an interface sends past the routes of a VPN, where anybody may listen.
+    fn check_paths(&self) -> Result<(), &'static str> {
+        static TOLD: Once = Once::new();
+        match (&self.config.paths, &self.protection) {
+            (Paths::Auto, Protection::Clear) => {
+                Err("`paths=auto` is for secured links: what leaves through each interface bypasses a VPN. Set \
+                     certificates or a PSK, or name the interfaces")
+            }
+            (Paths::Over(_), Protection::Clear) => {
+                TOLD.call_once(|| {
+                    tracing::info!("`paths` without `security`: packets leave in the clear, and bypass a VPN");
+                });
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn connect(&self) -> ZResult<Connect> {
         let protocol = protocol_config(&self.config, Side::Connects)?;
         Ok(match &self.protection {
@@ -120,7 +138,9 @@ enum Side {
 /// How many paths a link may have: who listens takes what it is asked for.
 fn most_paths(config: &LinkConfig, side: Side) -> u8 {
     match (&config.paths, side) {
-        (Paths::Over(_), _) | (Paths::Unsaid, Side::Listens) => PathNumber::COUNT as u8,
+        (Paths::Over(_) | Paths::Auto, _) | (Paths::Unsaid, Side::Listens) => {
+            PathNumber::COUNT as u8
+        }
         (Paths::Off, _) | (Paths::Unsaid, Side::Connects) => 1,
     }
 }
@@ -161,6 +181,10 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
         })?;
         metrics::switch_on(&config).map_err(|error| failed(error.to_string()))?;
         let attempt = Arc::new(Attempt { config, protection, host: host(&endpoint) });
+        attempt.check_paths().map_err(|error| {
+            warn_of(&locator, error);
+            failed(error.to_owned())
+        })?;
         let addresses = unicast_addresses(&endpoint).await;
         let addresses = addresses.map_err(|error| failed(error.to_string()))?;
         let (connection, src) = connect_first(addresses, &attempt).await.map_err(failed)?;
@@ -178,7 +202,7 @@ impl LinkManagerUnicastTrait for LinkManagerUnicastArq {
             let reason = "`bind` is the local address of a link that connects, not of a listener";
             return Err(failed(reason.to_owned()).into());
         }
-        if matches!(config.paths, Paths::Over(_)) {
+        if config.paths.are_several() {
             let reason = "`paths` names the interfaces of a link that connects: a listener needs no list, and takes paths \
                           unless `paths=off`";
             return Err(failed(reason.to_owned()).into());
@@ -406,6 +430,7 @@ fn open_socket(
             accepts,
             runtime,
         ),
+        Paths::Auto => arq_tokio::Endpoint::over_all_devices(bind, options, accepts, runtime),
         Paths::Unsaid | Paths::Off => arq_tokio::Endpoint::bind(bind, options, accepts, runtime),
     }
 }
@@ -445,5 +470,13 @@ mod tests {
         let connected = tokio::time::timeout(HANG, connect_first(addresses, &attempt)).await;
         let (connection, _) = connected.expect("the silent one was waited for").unwrap();
         assert_eq!(connection.remote(), listener.local_addr());
+    }
+
+    #[tokio::test]
+    async fn paths_that_nobody_has_named_are_for_secured_links() {
+        let (accepted, _links) = flume::unbounded();
+        let endpoint = "arq/127.0.0.1:1#paths=auto;security=off".parse().unwrap();
+        let error = LinkManagerUnicastArq::new(accepted).new_link(endpoint).await.unwrap_err();
+        assert!(error.to_string().contains("`paths=auto` is for secured links"), "{error}");
     }
 }

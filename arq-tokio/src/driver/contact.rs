@@ -93,10 +93,12 @@ fn is_silence(error: &ConnectError) -> bool {
 
 fn no_interface(paths: &Paths) -> ConnectError {
     let names: Vec<_> = paths.names().collect();
-    let reason = format!(
-        "none of the interfaces {} is up with an address of the peer's IP version",
-        names.join(", ")
-    );
+    let reason = if names.is_empty() {
+        "no network device is up with an address; a tunnel, bridge or veth must be named".to_owned()
+    } else {
+        let names = names.join(", ");
+        format!("none of the interfaces {names} is up with an address of the peer's IP version")
+    };
     let source = Arc::new(io::Error::new(io::ErrorKind::NetworkDown, reason));
     ConnectError::Unsent { reason: ConnectionError::Unsendable, source }
 }

@@ -14,7 +14,7 @@ use super::{
     connection::{ConnectError, Connection},
     contact,
     handshakes::Unopened,
-    paths::{News, PathInterface, Paths},
+    paths::{Chosen, News, PathInterface, Paths},
     ports::Sockets,
     shared::Shared,
     Driver,
@@ -128,9 +128,33 @@ impl Endpoint {
         config: EndpointConfig,
         runtime: &Handle,
     ) -> io::Result<Self> {
+        let chosen = Chosen::ByName(interfaces.into_iter().collect());
+        Self::through(chosen, address, options, config, runtime)
+    }
+
+    /// As [`Self::over_interfaces`], through every device that is up with an address, four at most: no loopback, tunnel,
+    /// bridge or VPN. So packets bypass a VPN: it is for [sealed](Connect::sealed) connections.
+    ///
+    /// # Errors
+    /// What the kernel answers, as there.
+    pub fn over_all_devices(
+        address: SocketAddr,
+        options: &SocketOptions,
+        config: EndpointConfig,
+        runtime: &Handle,
+    ) -> io::Result<Self> {
+        Self::through(Chosen::Devices, address, options, config, runtime)
+    }
+
+    fn through(
+        chosen: Chosen,
+        address: SocketAddr,
+        options: &SocketOptions,
+        config: EndpointConfig,
+        runtime: &Handle,
+    ) -> io::Result<Self> {
         let _context = runtime.enter();
-        let interfaces = interfaces.into_iter().collect();
-        let (paths, sockets, news) = Paths::bound(interfaces, address, options)?;
+        let (paths, sockets, news) = Paths::bound(chosen, address, options)?;
         let ways = Ways { sockets, paths: Some(paths), news: Some(news) };
         Self::start(ways, config, runtime, false)
     }

@@ -10,7 +10,7 @@ use std::{
     fmt, io,
     net::{IpAddr, SocketAddr},
     str::FromStr,
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use arq_proto::{Interface, InterfaceUse, SocketId};
@@ -138,14 +138,48 @@ impl fmt::Display for PathInterface {
 
 /// The interfaces of an endpoint.
 pub(super) struct Paths {
-    /// The place of one is the number of its socket.
-    interfaces: Vec<PathInterface>,
-    purposes: Vec<InterfaceUse>,
+    /// The place of one is the number of its socket. A place that is empty is for a device that appears.
+    interfaces: Vec<OnceLock<UsedInterface>>,
     /// How each stands. Locked while connections are told, so that none hears of two changes in the wrong order.
     reach: Mutex<Vec<Reach>>,
     /// Where sockets are bound, if the endpoint makes them itself.
     binds: Option<(SocketAddr, SocketOptions)>,
     unbound: Mutex<Warning>,
+}
+
+/// An interface, and what the core makes of it.
+struct UsedInterface {
+    interface: PathInterface,
+    purpose: InterfaceUse,
+}
+
+impl From<PathInterface> for UsedInterface {
+    fn from(interface: PathInterface) -> Self {
+        Self { purpose: interface.purpose(), interface }
+    }
+}
+
+/// Which interfaces an endpoint leads through.
+pub(super) enum Chosen {
+    /// These.
+    ByName(Vec<PathInterface>),
+    /// The devices that there are, as many as it can have sockets.
+    Devices,
+}
+
+impl Chosen {
+    fn check(self) -> io::Result<Vec<OnceLock<UsedInterface>>> {
+        match self {
+            Self::ByName(interfaces) => {
+                check(&interfaces)?;
+                Ok(interfaces
+                    .into_iter()
+                    .map(|interface| UsedInterface::from(interface).into())
+                    .collect())
+            }
+            Self::Devices => Ok((0..MOST_SOCKETS).map(|_| OnceLock::new()).collect()),
+        }
+    }
 }
 
 /// News of this host's interfaces.
@@ -154,25 +188,24 @@ pub(super) type News = watch::Receiver<Arc<Interfaces>>;
 impl Paths {
     /// Through sockets that somebody else has made and bound.
     pub(super) fn given(interfaces: Vec<PathInterface>) -> io::Result<Self> {
-        check(&interfaces)?;
+        let interfaces = Chosen::ByName(interfaces).check()?;
         let reach = Mutex::new(vec![Reach::ANYWHERE; interfaces.len()]);
-        let purposes = interfaces.iter().map(PathInterface::purpose).collect();
-        Ok(Self { interfaces, purposes, reach, binds: None, unbound: Mutex::default() })
+        Ok(Self { interfaces, reach, binds: None, unbound: Mutex::default() })
     }
 
     /// Through sockets at `address`, of which those are made whose interface there is.
     pub(super) fn bound(
-        interfaces: Vec<PathInterface>,
+        chosen: Chosen,
         address: SocketAddr,
         options: &SocketOptions,
     ) -> io::Result<(Self, Sockets, News)> {
-        check(&interfaces)?;
+        let interfaces = chosen.check()?;
         let news = interfaces::watch()?;
         let listed = news.borrow().clone();
         let reach = Mutex::new(vec![Reach::default(); interfaces.len()]);
         let (binds, unbound) = (Some((address, options.clone())), Mutex::default());
-        let purposes = interfaces.iter().map(PathInterface::purpose).collect();
-        let paths = Self { interfaces, purposes, reach, binds, unbound };
+        let paths = Self { interfaces, reach, binds, unbound };
+        paths.take_devices(&listed);
         let mut sockets = Sockets::default();
         let mut known = paths.reach.lock();
         for (socket, interface) in paths.numbered() {
@@ -190,7 +223,23 @@ impl Paths {
     }
 
     fn numbered(&self) -> impl Iterator<Item = (SocketId, &PathInterface)> {
-        (0..).map(SocketId).zip(&self.interfaces)
+        self.used().map(|(socket, used)| (socket, &used.interface))
+    }
+
+    fn used(&self) -> impl Iterator<Item = (SocketId, &UsedInterface)> {
+        let places = (0..).map(SocketId).zip(&self.interfaces);
+        places.filter_map(|(socket, place)| Some((socket, place.get()?)))
+    }
+
+    /// Gives the places that are empty to devices that have none.
+    fn take_devices(&self, listed: &Interfaces) {
+        let mut empty = self.interfaces.iter().filter(|place| place.get().is_none());
+        for (name, _) in listed.iter().filter(|(_, reach)| reach.suits_anyone()) {
+            if !self.names().any(|known| known == name) {
+                let Some(place) = empty.next() else { return };
+                place.get_or_init(|| PathInterface::new(name).into());
+            }
+        }
     }
 
     fn bind(&self, interface: &PathInterface) -> io::Result<Arc<UdpDatagramSocket>> {
@@ -203,13 +252,13 @@ impl Paths {
 
     /// The interface that a socket is bound to.
     pub(super) fn name(&self, socket: SocketId) -> Option<&str> {
-        let interface = self.interfaces.get(usize::from(socket.0))?;
-        Some(&interface.name)
+        let used = self.interfaces.get(usize::from(socket.0))?.get()?;
+        Some(&used.interface.name)
     }
 
     /// All of them, the preferred one first.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.interfaces.iter().map(|interface| interface.name.as_str())
+        self.numbered().map(|(_, interface)| interface.name.as_str())
     }
 
     /// The sockets through which a peer may be reached now, those for other cases last.
@@ -238,12 +287,13 @@ impl Paths {
         reach: &[Reach],
         is_news: impl Fn(SocketId) -> bool,
     ) {
-        let all = (0..).map(SocketId).zip(&self.purposes).zip(reach);
-        let told: Vec<_> = all
-            .filter(|((socket, _), _)| is_news(*socket))
-            .map(|((socket, purpose), reach)| {
-                let (is_up, purpose) = (reach.is_up, purpose.clone());
-                (Interface { socket, is_up, purpose }, *reach)
+        let told: Vec<_> = self
+            .used()
+            .filter(|(socket, _)| is_news(*socket))
+            .filter_map(|(socket, used)| {
+                let reach = *reach.get(usize::from(socket.0))?;
+                let (is_up, purpose) = (reach.is_up, used.purpose.clone());
+                Some((Interface { socket, is_up, purpose }, reach))
             })
             .collect();
         connection.handle_interfaces(&told);
@@ -257,6 +307,7 @@ impl Paths {
         connections: impl FnOnce() -> Vec<Arc<Inner>>,
     ) {
         let mut known = self.reach.lock();
+        self.take_devices(listed);
         let mut news = Vec::new();
         for (socket, interface) in self.numbered() {
             let Some(known) = known.get_mut(usize::from(socket.0)) else { continue };
@@ -374,5 +425,26 @@ mod tests {
         assert!(list(&["a", "b", "a"]).unwrap_err().to_string().contains("`a` is named twice"));
         assert!(list(&["a", "b", "c", "d", "e"]).unwrap_err().to_string().contains("not 5"));
         assert!(list(&[]).is_err());
+    }
+
+    #[test]
+    fn devices_take_places_as_they_appear_and_keep_them() {
+        let interfaces = Chosen::Devices.check().unwrap();
+        let devices = Paths { interfaces, ..Paths::given(vec![PathInterface::new("a")]).unwrap() };
+        let device = Reach { is_up: true, has_ipv4: true, is_device: true, ..Reach::default() };
+        let mut listed = Interfaces::new();
+        let mut names_with = |name: &str, reach| {
+            listed.insert(name.to_owned(), reach);
+            devices.take_devices(&listed);
+            devices.names().map(str::to_owned).collect::<Vec<_>>().join(",")
+        };
+        assert_eq!(names_with("wlan0", device), "wlan0");
+        assert_eq!(names_with("tun0", Reach { is_device: false, ..device }), "wlan0");
+        assert_eq!(names_with("eth0", Reach { has_ipv4: false, ..device }), "wlan0", "no address");
+        assert_eq!(names_with("eth0", device), "wlan0,eth0");
+        assert_eq!(names_with("wlan0", Reach::default()), "wlan0,eth0", "it may come back");
+        assert_eq!(names_with("usb0", device), "wlan0,eth0,usb0");
+        assert_eq!(names_with("wwan0", device), "wlan0,eth0,usb0,wwan0");
+        assert_eq!(names_with("wwan1", device), "wlan0,eth0,usb0,wwan0", "there are four sockets");
     }
 }

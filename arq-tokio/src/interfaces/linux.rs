@@ -6,6 +6,7 @@ use std::{
     io,
     net::IpAddr,
     os::fd::{AsFd, AsRawFd, OwnedFd},
+    path::Path,
     time::Duration,
 };
 
@@ -41,6 +42,8 @@ pub(super) fn list() -> io::Result<Interfaces> {
     for (name, reach) in &mut interfaces {
         // One that has gone meanwhile is as good as absent.
         reach.index = if_nametoindex(name.as_str()).unwrap_or(0);
+        // Of what the kernel alone makes there is none (sysfs-class-net).
+        reach.is_device = Path::new("/sys/class/net").join(name).join("device").exists();
     }
     interfaces.retain(|_, reach| reach.index != 0);
     Ok(interfaces)

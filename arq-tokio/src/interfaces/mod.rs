@@ -32,6 +32,8 @@ pub(crate) struct Reach {
     pub(crate) has_ipv6: bool,
     /// An address that is good for this link alone.
     pub(crate) has_ipv6_link_local: bool,
+    /// There is a device behind it, not only the kernel: no loopback, tunnel, bridge or VPN.
+    pub(crate) is_device: bool,
 }
 
 impl Reach {
@@ -42,6 +44,7 @@ impl Reach {
         has_ipv4: true,
         has_ipv6: true,
         has_ipv6_link_local: true,
+        is_device: true,
     };
 
     /// Whether datagrams to `remote` may leave there, as far as addresses tell.
@@ -52,6 +55,11 @@ impl Reach {
                 IpAddr::V6(ip) if ip.is_unicast_link_local() => self.has_ipv6_link_local,
                 IpAddr::V6(_) => self.has_ipv6,
             }
+    }
+
+    /// Whether a path may lead there that nobody has asked for by name.
+    pub(crate) const fn suits_anyone(self) -> bool {
+        self.is_device && self.is_up && (self.has_ipv4 || self.has_ipv6)
     }
 
     fn add(&mut self, address: IpAddr) {
@@ -100,5 +108,6 @@ mod tests {
         let interfaces = list().unwrap();
         let loopback = interfaces.get("lo").expect("every network namespace has one");
         assert_ne!(loopback.index, 0);
+        assert!(!loopback.suits_anyone());
     }
 }

@@ -184,15 +184,17 @@ fn fec(text: &str) -> Result<FecConfig, ConfigError> {
     }
 }
 
-/// `off`, or interfaces separated by commas.
+/// `off`, `auto`, or interfaces separated by commas.
 fn paths(text: &str) -> Result<Paths, ConfigError> {
-    if text == "off" {
-        return Ok(Paths::Off);
+    match text {
+        "off" => return Ok(Paths::Off),
+        "auto" => return Ok(Paths::Auto),
+        _ => {}
     }
     let key = Key::find("paths", Section::Config)?;
     let mut interfaces = Vec::<PathInterface>::new();
     for part in text.split(',').map(str::trim) {
-        // A word of its own, so that it can mean something else one day.
+        // A word that stands alone.
         let interface = part.parse().ok().filter(|_| !["auto", "off"].contains(&part));
         let interface: PathInterface = interface.ok_or_else(|| key.bad(text))?;
         if interfaces.iter().any(|known| known.name == interface.name) {

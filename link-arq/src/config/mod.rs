@@ -46,18 +46,15 @@ pub enum Paths {
     Off,
     /// A path through each of them, the preferred first.
     Over(Vec<PathInterface>),
+    /// The same through whatever devices this host has. Packets bypass a VPN there, so they must be sealed.
+    Auto,
 }
 
 impl Paths {
-    /// The names of the interfaces.
+    /// Whether a link leads through interfaces of its own, not as the routing table says.
     #[must_use]
-    pub fn names(&self) -> Vec<String> {
-        match self {
-            Self::Over(interfaces) => {
-                interfaces.iter().map(|interface| interface.name.clone()).collect()
-            }
-            Self::Unsaid | Self::Off => Vec::new(),
-        }
+    pub const fn are_several(&self) -> bool {
+        matches!(self, Self::Over(_) | Self::Auto)
     }
 }
 
@@ -165,6 +162,8 @@ impl LinkConfig {
                     *rate = rate_bps;
                 }
             }
+        }
+        if self.paths.are_several() {
             if self.socket.interface.is_some() {
                 return conflict(
                     "`paths` and `iface` exclude each other: several interfaces, or one",

@@ -7,7 +7,11 @@ use std::{net::SocketAddr, sync::Arc};
 use arq_proto::{Interface, PathEvent, PathNumber, PathState, PathStats, SocketId};
 
 use super::{path_log::Line, Connection, Inner};
-use crate::{driver::shared::Shared, interfaces::Reach, socket::why_unanswered};
+use crate::{
+    driver::{paths::Paths, shared::Shared},
+    interfaces::Reach,
+    socket::why_unanswered,
+};
 
 /// How a path of a connection stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +32,14 @@ impl Connection {
         let endpoint = self.0.endpoint.upgrade();
         let name = |socket| Some(endpoint.as_ref()?.paths()?.name(socket)?.to_owned());
         paths.into_iter().map(|stats| PathInfo { interface: name(stats.socket), stats }).collect()
+    }
+
+    /// The network interfaces that it may lead through, the preferred first; none if its endpoint has but one socket.
+    #[must_use]
+    pub fn interfaces(&self) -> Vec<String> {
+        let endpoint = self.0.endpoint.upgrade();
+        let paths = endpoint.as_ref().and_then(|endpoint| endpoint.paths());
+        paths.into_iter().flat_map(Paths::names).map(str::to_owned).collect()
     }
 
     /// Bytes of copies that turned out needless, per byte that was needed, over the last twenty seconds or so.
