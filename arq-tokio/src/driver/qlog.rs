@@ -14,7 +14,8 @@
 //! | `arq:metrics_updated` | changes of `loss`, `reverse_loss` (upper estimates, 0 to 1), `queued_bytes`, `send_buffer_bytes`, `receive_buffer_bytes`, `path_mtu_bytes`, `chunk_bytes`, and the counts `chunks_retransmitted`, `repair_symbols_sent`, `messages_expired`, `ptos` |
 //! | `arq:closed` | `reason` |
 //!
-//! Metrics are written when packets are acknowledged or declared lost.
+//! Metrics are written when packets are acknowledged or declared lost. Each path numbers its packets by itself, and a log
+//! does not tell of which path a packet is.
 //!
 //! Frames have QUIC's names where they mean the same: `ack` (with `ect0`, `ect1`, `ce` once ECN was seen), `ping`, `padding`, `max_data`, `path_challenge`,
 //! `path_response`, `connection_close`. A lane is shown as a stream: `max_stream_data`, and `stream` for MESSAGE and CHUNK
@@ -42,6 +43,9 @@ const VARIABLE: &str = "QLOGDIR";
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// Before each record (RFC 7464).
 const RECORD_SEPARATOR: u8 = 0x1e;
+/// To be added to the times of both sides, in milliseconds. qvis takes 0 for none, and then, as it finds no Initial packet,
+/// draws the server half a round trip late even if the clocks agree: what the server sends seems to arrive before.
+const TIME_OFFSET: f64 = 0.001;
 
 /// Begins a log of `connection`, where the environment asks for one.
 pub(super) fn begin(connection: &mut Connection, now: Instant) {
@@ -89,6 +93,7 @@ impl Log {
             "title": "an association of ARQ, in the terms of QUIC where they fit",
             "trace": {
                 "vantage_point": { "name": concat!("arq-tokio ", env!("CARGO_PKG_VERSION")), "type": side },
+                "configuration": { "time_offset": TIME_OFFSET },
                 "common_fields": {
                     "ODCID": id,
                     "protocol_type": ["ARQ"],
