@@ -56,7 +56,7 @@ pub struct PathInterface {
 pub enum InterfaceRole {
     /// It is used as long as it answers.
     #[default]
-    Usual,
+    Always,
     /// It is used only while no other answers.
     Backup,
     /// The same within a budget that all connections of the process share.
@@ -76,7 +76,7 @@ impl PathInterface {
     /// An interface that is used as long as it answers.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), role: InterfaceRole::Usual }
+        Self { name: name.into(), role: InterfaceRole::Always }
     }
 
     /// One that is used only while no other answers.
@@ -93,7 +93,7 @@ impl PathInterface {
 
     fn purpose(&self) -> InterfaceUse {
         match self.role {
-            InterfaceRole::Usual => InterfaceUse::Always,
+            InterfaceRole::Always => InterfaceUse::Always,
             InterfaceRole::Backup | InterfaceRole::Metered { rate_bps: None } => {
                 InterfaceUse::Backup
             }
@@ -114,7 +114,7 @@ impl FromStr for PathInterface {
             [(BACKUP, InterfaceRole::Backup), (METERED, InterfaceRole::Metered { rate_bps })];
         let marked =
             marked.into_iter().find_map(|(mark, role)| Some((text.strip_suffix(mark)?, role)));
-        let (name, role) = marked.unwrap_or((text, InterfaceRole::Usual));
+        let (name, role) = marked.unwrap_or((text, InterfaceRole::Always));
         // What the kernel refuses in a name, but for the colon of an alias, which has no socket of its own.
         let is_odd = |c: char| c.is_whitespace() || c.is_control() || c == '/' || c == ':';
         let is_name = !["", ".", ".."].contains(&name) && name.len() <= LONGEST_NAME_BYTES;
@@ -128,7 +128,7 @@ impl FromStr for PathInterface {
 impl fmt::Display for PathInterface {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = match self.role {
-            InterfaceRole::Usual => "",
+            InterfaceRole::Always => "",
             InterfaceRole::Backup => BACKUP,
             InterfaceRole::Metered { .. } => METERED,
         };
@@ -269,7 +269,7 @@ impl Paths {
         };
         let mut usable: Vec<_> = self.numbered().filter(usable).collect();
         usable.sort_by_key(|(_, interface)| match interface.role {
-            InterfaceRole::Usual => 0,
+            InterfaceRole::Always => 0,
             InterfaceRole::Backup => 1,
             InterfaceRole::Metered { .. } => 2,
         });
@@ -401,10 +401,10 @@ mod tests {
     fn an_interface_is_read_as_it_is_written() {
         let metered = InterfaceRole::Metered { rate_bps: Some(16_000) };
         for (text, role) in [
-            ("wlan0", InterfaceRole::Usual),
+            ("wlan0", InterfaceRole::Always),
             ("wwan0:backup", InterfaceRole::Backup),
             ("wwan0:metered", metered),
-            ("enp0s31f6.100", InterfaceRole::Usual),
+            ("enp0s31f6.100", InterfaceRole::Always),
         ] {
             let interface: PathInterface = text.parse().unwrap();
             assert_eq!(interface.to_string(), text);
