@@ -9,9 +9,10 @@
 //! through the workspace's `zenoh-link`, as `arq/host:port?metadata#config`. What those keys are is
 //! in [`config::KEYS`] and in `docs/configuration.md`. Without zenoh it uses [`arq_tokio`].
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod config;
+mod last_words;
 mod link;
 mod manager;
 pub mod metrics;

@@ -36,6 +36,7 @@ use zenoh_result::{bail, zerror, ZResult};
 
 use crate::{
     config::LinkConfig,
+    last_words,
     manager::driver_runtime,
     security::{expire, Identity},
     statistics::{self, AssociationStats, Farewell},
@@ -128,6 +129,7 @@ pub(crate) fn link(
         expiry: OnceLock::new(),
     });
     statistics::register(&link);
+    last_words::hear_at_exit();
     let runtime = driver_runtime()?;
     if let Some(period) = config.stats_log {
         link.reporter.get_or_init(|| statistics::log_every(period, &link, &runtime));
@@ -149,6 +151,11 @@ fn lanes(priority: Priority) -> ZResult<[LaneId; 2]> {
 }
 
 impl LinkUnicastArq {
+    /// Whether something that was written has not arrived, after waiting for so long; without waiting for a lock.
+    pub(crate) fn is_undelivered(&self, waited: Duration) -> bool {
+        waited < self.connection.linger() && self.connection.try_is_delivered() != Some(true)
+    }
+
     /// How it stands.
     pub(crate) fn snapshot(&self) -> AssociationStats {
         AssociationStats {

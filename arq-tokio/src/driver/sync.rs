@@ -29,6 +29,10 @@ impl<T> Mutex<T> {
         counted::count();
         self.0.lock()
     }
+
+    pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.0.try_lock()
+    }
 }
 
 /// As `parking_lot`'s.
@@ -87,6 +91,10 @@ mod modelled {
 
         pub(super) fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().unwrap()
+        }
+
+        pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock().ok()
         }
     }
 

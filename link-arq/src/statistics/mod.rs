@@ -15,6 +15,7 @@ mod reasons;
 mod totals;
 
 use std::{
+    mem::ManuallyDrop,
     sync::{
         atomic::{AtomicU64, Ordering},
         Arc, Weak,
@@ -43,6 +44,8 @@ use crate::link::LinkUnicastArq;
 
 /// The associations of this process, those that have ended included until the next look.
 static ASSOCIATIONS: Mutex<Vec<Weak<LinkUnicastArq>>> = Mutex::new(Vec::new());
+/// A list that is locked for so long is never unlocked: who has it is the thread that ends the process.
+const GIVES_UP_AFTER: Duration = Duration::from_millis(100);
 /// How many there have been.
 static OPENED: AtomicU64 = AtomicU64::new(0);
 
@@ -94,6 +97,17 @@ pub fn statistics() -> Vec<AssociationStats> {
     let alive: Vec<_> = associations.iter().filter_map(Weak::upgrade).collect();
     drop(associations);
     alive.iter().map(|association| association.snapshot()).collect()
+}
+
+/// Whether a link still has something to deliver, after waiting for so long. For the end of the process: no lock is waited
+/// for, and no link is dropped.
+pub(crate) fn any_undelivered(waited: Duration) -> bool {
+    let Some(associations) = ASSOCIATIONS.try_lock() else { return waited < GIVES_UP_AFTER };
+    associations
+        .iter()
+        .filter_map(Weak::upgrade)
+        .map(ManuallyDrop::new)
+        .any(|link| link.is_undelivered(waited))
 }
 
 /// An association ends, standing like this; its connection for `reason`, if it ended before.

@@ -64,6 +64,13 @@ impl Connection {
         self.0.finish();
     }
 
+    /// Whether everything that was sent has arrived, or can no more. `None`: somebody else has the connection just now.
+    #[must_use]
+    pub fn try_is_delivered(&self) -> Option<bool> {
+        let state = self.0.state.try_lock()?;
+        Some(matches!(state.phase, Phase::Closed(_)) || state.core.send_buffer_bytes() == 0)
+    }
+
     /// How long an end in order may take.
     #[must_use]
     pub fn linger(&self) -> Duration {
