@@ -7,11 +7,7 @@ use std::{net::SocketAddr, sync::Arc};
 use arq_proto::{Interface, PathEvent, PathNumber, PathState, PathStats, SocketId};
 
 use super::{path_log::Line, Connection, Inner};
-use crate::{
-    driver::{paths::Paths, shared::Shared},
-    interfaces::Reach,
-    socket::why_unanswered,
-};
+use crate::{driver::shared::Shared, interfaces::Reach, socket::why_unanswered};
 
 /// How a path of a connection stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +35,7 @@ impl Connection {
     pub fn interfaces(&self) -> Vec<String> {
         let endpoint = self.0.endpoint.upgrade();
         let paths = endpoint.as_ref().and_then(|endpoint| endpoint.paths());
-        paths.into_iter().flat_map(Paths::names).map(str::to_owned).collect()
+        paths.map_or_else(Vec::new, |paths| paths.names().map(str::to_owned).collect())
     }
 
     /// Bytes of copies that turned out needless, per byte that was needed, over the last twenty seconds or so.
