@@ -11,7 +11,7 @@ use std::{
 use arq_proto::{ConnectionError, LaneId, WORTH_RECYCLING_BYTES};
 use bytes::Bytes;
 
-use super::{Connection, SendError};
+use super::{Connection, Phase, SendError};
 
 /// Messages kept for their memory until the next datagrams come.
 const MOST_SPENT: usize = 16;
