@@ -9,7 +9,7 @@ use zenoh::Wait;
 
 use crate::nodes::{self, Kind};
 use crate::support::{answer, lab_or_skip, parameter, told, Role};
-use crate::{alone, node};
+use crate::{alone, beside_others, node};
 
 fn signal(role: &Role, name: &str) {
     let sent = Command::new("kill").args([name, &role.pid().to_string()]).status();
@@ -101,14 +101,16 @@ fn heard(protocol: &str, end: &str, loss: f64, tries: u64) -> u64 {
 /// of it, since the kernel lives on.
 #[test]
 fn the_last_words_of_a_process_arrive_unless_it_is_killed() {
-    let _alone = alone();
+    let _beside = beside_others();
     if lab_or_skip("the_last_words").is_none() {
         return;
     }
     const TRIES: u64 = 3;
     let all = TRIES * u64::from(LAST_WORDS);
     for loss in [0.0, 0.1] {
-        for end in ["close", "exit", "abort"] {
+        let arq = heard("arq", "close", loss, TRIES);
+        assert_eq!(arq, all, "{loss} lost, close");
+        for end in ["exit", "abort"] {
             let [tcp, arq] = ["tcp", "arq"].map(|protocol| heard(protocol, end, loss, TRIES));
             println!("{loss}, {end}: {arq} of {all} over arq, {tcp} over tcp");
             assert!(arq == all || end == "abort", "{loss} lost, {end}: {arq} of {all} arrive");
