@@ -28,10 +28,14 @@
 //! - **ARQ-PTH-7** A side that received PATH_CHALLENGEs with two tokens within 5 s sends PINGs of 1,200 bytes
 //!   after a random half to all of the larger of 250 ms and half a round trip without a packet, until it hears
 //!   the peer 5 s after the last one.
-//! - **ARQ-PTH-8** (Copies, RFC 9000 §9.3.3.) An authentic packet from the peer's address, duplicates included,
-//!   with at least the number that raised the question settles it: the peer has not moved. If it was a duplicate,
-//!   no address is asked or believed for 3 s; otherwise packets wait for the PATH_RESPONSE of a new address for 1
-//!   s. For 3 s after an address change such a packet from the old one takes the peer back.
+//! - **ARQ-PTH-8** (Copies, RFC 9000 §9.3.3.) A packet from the peer's address that was not received before, with at
+//!   least the number that raised the question, settles it: the peer has not moved, and packets wait for the
+//!   PATH_RESPONSE of a new address for 1 s. For 3 s after an address change such a packet from the old one takes the
+//!   peer back. A duplicate of such a number says that one of the two addresses has copies, not which: packets wait
+//!   likewise, and the address in use, or the old one, is asked by a PATH_CHALLENGE with a token of its own, then at
+//!   most once in a probe time-out. The address does not change before the answer may have come (the time of
+//!   ARQ-PTH-4). That token's PATH_RESPONSE, from whatever address, shows that the peer receives there: it has not
+//!   moved, or is taken back, and no address is asked or believed for 3 s.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -116,11 +120,31 @@ pub(super) struct Doubts {
     no_question_until: Option<Instant>,
     /// Packets wait for the answer before.
     no_data_until: Option<Instant>,
+    copied: Option<Copied>,
+}
+
+/// Packets come from two addresses. Whether the peer is still where it was, only its answer from there tells: who copies what
+/// it sends can do so from anywhere.
+#[derive(Debug)]
+struct Copied {
+    /// The address in use, or the one that was until the peer moved.
+    address: SocketAddr,
+    token: u64,
+    since: Instant,
+    due: bool,
+    /// It is not asked again before.
+    next: Instant,
 }
 
 impl Doubts {
     fn is_doubted(&self, now: Instant) -> bool {
         self.no_question_until.is_some_and(|until| now < until)
+    }
+
+    /// The question to the address that the peer may still have.
+    pub(super) fn take_question(&mut self) -> Option<(SocketAddr, u64)> {
+        let copied = self.copied.as_mut()?;
+        std::mem::take(&mut copied.due).then_some((copied.address, copied.token))
     }
 }
 
@@ -176,6 +200,7 @@ impl Connection {
         let known = self.path.probe.as_ref().is_some_and(|probe| probe.address == arrived.from);
         if !known {
             self.path.timers.set(TimerKind::Path, None);
+            self.path.doubts.copied = None;
             self.path.probe = Some(PathProbe {
                 address: arrived.from,
                 token: self.rng.next_u64(),
@@ -217,18 +242,53 @@ impl Connection {
         self.settle(now, outcome);
     }
 
-    /// A packet that was received before, and is authentic. If it comes from the address in use and raised the question
-    /// about another one, or is newer, what came first was a copy (RFC 9000 §9.3.3).
+    /// A packet that was received before, and is authentic. If it comes from where the peer is, or was, and raised the
+    /// question about another address, or is newer, either this or what came first was a copy (RFC 9000 §9.3.3).
     pub(super) fn note_repeated(&mut self, now: Instant, from: SocketAddr, number: PacketNumber) {
-        if self.is_back(now, from, number) || from == self.path.remote && self.doubt_move(number) {
-            self.path.doubts.no_question_until = Some(now + COPIES_DOUBTED_FOR);
+        let in_use = from == self.path.remote;
+        let probe = self.path.probe.as_mut().filter(|_| in_use);
+        if let Some(probe) = probe.filter(|one| one.has_newest && number >= one.raised_by) {
+            if std::mem::take(&mut probe.is_open) {
+                self.path.recovery.enter_path();
+            }
+            self.path.doubts.no_data_until = Some(now + RETURN_DOUBTED_FOR);
+        } else if !self.may_be_back(now, from, number) {
+            return;
+        }
+        let next = now + self.path.recovery.pto_base();
+        match self.path.doubts.copied.as_mut().filter(|copied| copied.address == from) {
+            Some(copied) if now < copied.next => {}
+            Some(copied) => (copied.due, copied.next) = (true, next),
+            None => {
+                let token = self.rng.next_u64();
+                let copied = Copied { address: from, token, since: now, due: true, next };
+                self.path.doubts.copied = Some(copied);
+            }
         }
     }
 
-    /// The peer was followed too soon: this is no older than what said that it had moved, and comes from where it was.
-    fn is_back(&mut self, now: Instant, from: SocketAddr, number: PacketNumber) -> bool {
+    /// The peer has answered from the address that it may have left: what comes from elsewhere are copies.
+    fn on_answer_to_copies(&mut self, now: Instant, token: u64) {
+        let copied = self.path.doubts.copied.take_if(|copied| copied.token == token);
+        let Some(Copied { address, .. }) = copied else { return };
+        let left = self.path.left.take_if(|left| left.address == address && now < left.until);
+        if left.is_some() {
+            self.move_to(address);
+        } else if address == self.path.remote {
+            self.doubt_move(PacketNumber::MAX);
+        }
+        self.path.doubts.no_question_until = Some(now + COPIES_DOUBTED_FOR);
+    }
+
+    /// Whether this is no older than what said that the peer had moved, and comes from where it was.
+    fn may_be_back(&self, now: Instant, from: SocketAddr, number: PacketNumber) -> bool {
         let left = self.path.left.as_ref().filter(|left| left.address == from && now < left.until);
-        let is_back = left.is_some_and(|left| number >= left.raised_by);
+        left.is_some_and(|left| number >= left.raised_by)
+    }
+
+    /// The peer was followed too soon.
+    fn is_back(&mut self, now: Instant, from: SocketAddr, number: PacketNumber) -> bool {
+        let is_back = self.may_be_back(now, from, number);
         if is_back {
             self.path.left = None;
             self.move_to(from);
@@ -242,6 +302,7 @@ impl Connection {
             return false;
         };
         (probe.due, probe.due_in_use) = (false, false);
+        self.path.doubts.copied = None;
         let was_asked = std::mem::take(&mut probe.has_newest);
         if std::mem::take(&mut probe.is_open) {
             self.path.recovery.enter_path();
@@ -262,6 +323,7 @@ impl Connection {
         if self.on_opening_response(now, token) {
             return;
         }
+        self.on_answer_to_copies(now, token);
         let Some(probe) = &self.path.probe else { return };
         // Whoever has sent from elsewhere since is there no longer.
         if probe.address == from && probe.token == token && probe.has_newest {
@@ -277,7 +339,11 @@ impl Connection {
     fn follow_peer(&mut self, now: Instant) {
         let probe = self.path.probe.as_ref().filter(|probe| probe.answered && probe.has_newest);
         let Some(probe) = probe.filter(|_| !self.path.doubts.is_doubted(now)) else { return };
-        let due = probe.raised_at + self.path.recovery.repair_delay();
+        // Nor before it could have answered the question that copies led to.
+        let copied = self.path.doubts.copied.as_ref();
+        let copied_at = copied.filter(|one| one.address == self.path.remote).map(|one| one.since);
+        let asked_at = copied_at.unwrap_or(probe.raised_at).max(probe.raised_at);
+        let due = asked_at + self.path.recovery.repair_delay();
         if now < due {
             return self.path.timers.set(TimerKind::Path, Some(due));
         }

@@ -148,6 +148,35 @@ fn who_copies_everything_and_answers_moves_nothing_for_good() {
     }
 }
 
+/// Who only hears what a peer sends that has moved, and repeats it from where it was, does not take it back there.
+// ARQ-PTH-8
+#[test]
+fn copies_from_where_a_peer_was_do_not_take_it_back() {
+    for (seed, after) in seeds(5).flat_map(|seed| [(seed, 11), (seed, 40), (seed, 200)]) {
+        let ticks = Flow::reliable(5, 200, 300).every(20 * MS);
+        let wire = WireConfig::with_delay(10 * MS);
+        let mut pair = Pair::new(&Scenario::new(seed).wire(wire).both_send([ticks]));
+        let case = format!("seed {seed}, copies after {after} ms");
+        pair.run_to_connected(10 * SEC).unwrap_or_else(|halt| panic!("{case}: {halt}"));
+        let (home, server) = (pair.world.address(pair.client), pair.world.address(pair.server));
+        let moved = SocketAddr::from(([192, 0, 2, 1], 5_000));
+        pair.world.set_tap(move |_: Duration, seen: &Datagram, forged: &mut Vec<Forged>| {
+            if seen.from == moved {
+                let bytes = seen.bytes.to_vec();
+                forged.push(Forged { from: home, to: server, after: after * MS, bytes });
+            }
+            Verdict::Pass
+        });
+        pair.world.rebind(pair.client, moved);
+        pair.world.run_for(SEC / 2).unwrap_or_else(|halt| panic!("{case}: {halt}"));
+        for _ in 0..100 {
+            pair.world.run_for(50 * MS).unwrap_or_else(|halt| panic!("{case}: {halt}"));
+            assert_eq!(pair.server_side().connection().remote(), moved, "{case}");
+        }
+        pair.run_to_delivery(10 * SEC).unwrap_or_else(|halt| panic!("{case}: {halt}"));
+    }
+}
+
 /// The peer, or who copies a packet of its, has many answers sent to somebody who never asked.
 // ARQ-AMP-1
 #[test]

@@ -242,6 +242,9 @@ impl Path {
         if let Some((to, token)) = self.response.take() {
             return Some((to, Frame::PathResponse(token)));
         }
+        if let Some((to, token)) = self.doubts.take_question() {
+            return Some((to, Frame::PathChallenge(token)));
+        }
         let probe = self.probe.as_mut()?;
         if std::mem::take(&mut probe.due) && probe.allowance() >= self.packet_bytes {
             return Some((probe.address, Frame::PathChallenge(probe.token)));
