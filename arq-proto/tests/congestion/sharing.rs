@@ -61,7 +61,8 @@ fn two_cubic_flows_share() {
 #[test]
 fn beside_cubic_bbr_takes_a_quarter_to_three_quarters() {
     // A run's share varies by a tenth of the whole. At 20 Mb/s the mean of 24 lies at 0.26, that of 12 at 0.25 to 0.27.
-    for (mbps, seeds) in [(20, 24), (100, 8)] {
+    // At 100 Mb/s it lies at 0.53 to 0.59.
+    for (mbps, seeds) in [(20, 24), (100, 4)] {
         for queue in [1.0, 5.0] {
             let path = Path { mbps, queue, ..PATH };
             let runs =

@@ -223,9 +223,9 @@ fn to_see_the_least_round_trip_anew_costs_no_rate() {
     // Of a path that has become longer it must be measured, and a hundred milliseconds are many round trips.
     let before = Path { mbps: 500, round_trip: MS, queue: 4.0, ..PATH };
     let after = Path { round_trip: 4 * MS, ..before };
-    // The least of fifteen seconds, as a share.
+    // The least of ten seconds, as a share: it is measured each five.
     let (median, worst) = of_eight(|seed| {
-        let goodput = over_a_change(seed, before, after, 16);
+        let goodput = over_a_change(seed, before, after, 11);
         goodput[1..].iter().copied().fold(f64::INFINITY, f64::min) / after.capacity()
     });
     assert!(median >= 0.6 && worst >= 0.5, "{median:.2}, the worst {worst:.2}");
