@@ -32,8 +32,8 @@
 //!   least the number that raised the question, settles it: the peer has not moved, and packets wait for the
 //!   PATH_RESPONSE of a new address for 1 s. For 3 s after an address change such a packet from the old one takes the
 //!   peer back. A duplicate of such a number says that one of the two addresses has copies, not which: packets wait
-//!   likewise, and the address in use, or the old one, is asked by a PATH_CHALLENGE with a token of its own, then at
-//!   most once in a probe time-out. The address does not change before the answer may have come (the time of
+//!   likewise, unless the new one has answered, and the address in use, or the old one, is asked by a PATH_CHALLENGE
+//!   with a token of its own, then at most once in a probe time-out. The address does not change before the answer may have come (the time of
 //!   ARQ-PTH-4). That token's PATH_RESPONSE, from whatever address, shows that the peer receives there: it has not
 //!   moved, or is taken back, and no address is asked or believed for 3 s.
 
@@ -200,7 +200,6 @@ impl Connection {
         let known = self.path.probe.as_ref().is_some_and(|probe| probe.address == arrived.from);
         if !known {
             self.path.timers.set(TimerKind::Path, None);
-            self.path.doubts.copied = None;
             self.path.probe = Some(PathProbe {
                 address: arrived.from,
                 token: self.rng.next_u64(),
@@ -213,12 +212,15 @@ impl Connection {
                 interval: self.path.recovery.pto_base(),
                 due: false,
                 due_in_use: false,
-                has_newest: true,
+                has_newest: false,
                 is_open: false,
             });
         }
         let Some(probe) = &mut self.path.probe else { return };
-        probe.has_newest = true;
+        if !std::mem::replace(&mut probe.has_newest, true) {
+            // Copies that led to an earlier question say nothing of this one.
+            self.path.doubts.copied = None;
+        }
         // Asked in vain, and still sending from there: the answer may have been lost, or be under way.
         let asks = !probe.answered && !self.path.timers.is_set(TimerKind::Path);
         if asks {
@@ -248,7 +250,8 @@ impl Connection {
         let in_use = from == self.path.remote;
         let probe = self.path.probe.as_mut().filter(|_| in_use);
         if let Some(probe) = probe.filter(|one| one.has_newest && number >= one.raised_by) {
-            if std::mem::take(&mut probe.is_open) {
+            // An address that has answered is no spoofed one: data need not wait for the other answer.
+            if !probe.answered && std::mem::take(&mut probe.is_open) {
                 self.path.recovery.enter_path();
             }
             self.path.doubts.no_data_until = Some(now + RETURN_DOUBTED_FOR);
@@ -302,7 +305,6 @@ impl Connection {
             return false;
         };
         (probe.due, probe.due_in_use) = (false, false);
-        self.path.doubts.copied = None;
         let was_asked = std::mem::take(&mut probe.has_newest);
         if std::mem::take(&mut probe.is_open) {
             self.path.recovery.enter_path();
@@ -329,6 +331,9 @@ impl Connection {
         if probe.address == from && probe.token == token && probe.has_newest {
             if let Some(probe) = &mut self.path.probe {
                 probe.answered = true;
+                if !std::mem::replace(&mut probe.is_open, true) {
+                    self.leave_path(now);
+                }
             }
             self.follow_peer(now);
         }
