@@ -32,7 +32,9 @@ const REPLACED: &str = "a restarted client replaces its association";
 const MOVES: &str = "a NAT that rebinds is followed";
 const NOTICED: &str = "a restarted server is noticed";
 const FADES: &str = "in a fade evidence ends an association";
-const TAKEN_BACK: &str = "a copy takes the peer back to where it was";
+const TAKEN_BACK: &str = "a peer that never moved is taken back by its answer";
+const NOT_PINNED: &str = "later copies hold none where the peer was";
+const UNPINNED: &str = "a peer is followed in spite of copies";
 
 fn properties() -> Vec<Property<Scene>> {
     vec![
@@ -46,6 +48,8 @@ fn properties() -> Vec<Property<Scene>> {
         Property::sometimes(NOTICED, |_, world: &World| world.programs[0].phase == Phase::Over),
         Property::sometimes(FADES, |_, world: &World| world.facts.faded),
         Property::sometimes(TAKEN_BACK, |_, world: &World| world.facts.taken_back),
+        Property::always(NOT_PINNED, |_, world: &World| !world.facts.pinned),
+        Property::sometimes(UNPINNED, |_, world: &World| world.facts.unpinned),
     ]
 }
 
@@ -76,8 +80,10 @@ fn quiet() -> Scene {
     Scene {
         budget: Budget::default(),
         is_open: true,
+        has_moved: false,
         seats: 1,
         reads_all: true,
+        copies_from: &[Place::Server, Place::Home, Place::Moved, Place::Foreign],
         lacks: None,
         claims: &[NO_FALSE_END, NO_FALSE_MOVE, ONE_STATE, FEW_STRANGERS],
     }
@@ -132,10 +138,9 @@ fn relay() -> Scene {
     Scene { budget, ..quiet() }
 }
 
-/// The client's address changes, as a NAT's does. Where it was, it can be pretended to be for a while: the price of what
-/// takes it back from a relay (ARQ-PTH-8).
+/// The client's address changes, as a NAT's does.
 fn rebinding(budget: Budget) -> Scene {
-    let claims = &[NO_FALSE_END, NO_FALSE_MOVE, ONE_STATE, FEW_STRANGERS, MOVES, TAKEN_BACK];
+    let claims = &[NO_FALSE_END, NO_FALSE_MOVE, ONE_STATE, FEW_STRANGERS, MOVES];
     Scene { budget: Budget { rebindings: 1, ..budget }, claims, ..quiet() }
 }
 
@@ -143,11 +148,35 @@ fn rebinding_and_relay() -> Scene {
     rebinding(Budget { drops: 1, copies: 2, asks: 2, ..Budget::default() })
 }
 
+/// The client's address has changed. The adversary reads what it sends, and sends it once more from where it was, where
+/// nobody receives. (What is there before its original takes the association back. So does one who also carries questions
+/// from there to the client: then it does receive there.)
+fn left_place() -> Scene {
+    let budget = Budget { drops: 1, copies: 3, pings: 2, asks: 2, ..Budget::default() };
+    let (has_moved, copies_from) = (true, &[Place::Home]);
+    let claims = &[NOT_PINNED, MOVES, UNPINNED];
+    unread(Scene { budget, has_moved, copies_from, claims, ..quiet() })
+}
+
+/// A relay that is always faster. Where a side does not wait for the address in use, or its questions are lost, it moves the
+/// association to itself for a while.
+fn fast_relay() -> Scene {
+    let budget = Budget { copies: 4, pings: 1, asks: 1, ..Budget::default() };
+    let (lacks, copies_from) = (Some(Rule::OldCouldAnswer), &[Place::Server, Place::Foreign]);
+    Scene { budget, lacks, copies_from, claims: &[TAKEN_BACK], ..quiet() }
+}
+
 /// Evidence is forged meanwhile.
 fn rebinding_and_evidence() -> Scene {
-    let budget = Budget { copies: 1, forgeries: 1, pings: 2, asks: 1, ..Budget::default() };
+    let budget = Budget { drops: 1, forgeries: 1, pings: 2, asks: 1, ..Budget::default() };
     let claims = &[NO_FALSE_END, NO_FALSE_MOVE, ONE_STATE, FEW_STRANGERS, MOVES, FADES];
     Scene { claims, ..rebinding(budget) }
+}
+
+/// While a copy makes a side wait for an address to answer (ARQ-PTH-8), what it says goes to where the peer was.
+fn rebinding_copy_and_evidence() -> Scene {
+    let scene = rebinding_and_evidence();
+    Scene { budget: Budget { drops: 0, copies: 1, ..scene.budget }, ..scene }
 }
 
 /// The adversary suppresses what he likes, but does not read what is sent elsewhere: so much holds without luck.
@@ -178,7 +207,8 @@ fn refuted(scene: Scene, claimed: &'static str) {
 #[test]
 fn a_handshake_opens_whatever_is_forged() {
     holds("opening, evidence", opening(1, forger()));
-    holds("opening, copies", opening(1, Budget { forgeries: 1, ..copier() }));
+    holds("opening, copies", opening(1, copier()));
+    holds("opening, both", opening(1, Budget { drops: 0, forgeries: 1, ..copier() }));
 }
 
 // ARQ-ADM-1, ARQ-HS-5
@@ -205,6 +235,8 @@ fn a_newcomer_replaces_only_who_is_gone() {
 #[test]
 fn only_a_peer_that_moves_is_followed() {
     holds("relay", relay());
+    holds("fast relay", fast_relay());
+    holds("left place", left_place());
     holds("rebinding, relay", rebinding_and_relay());
     holds("rebinding, evidence", rebinding_and_evidence());
     holds("blind", blind());
@@ -225,6 +257,7 @@ fn without_any_rule_a_property_fails() {
         (Rule::AnswerIsBound, blind(), NO_FALSE_MOVE),
         (Rule::OldCouldAnswer, relay(), NO_FALSE_MOVE),
         (Rule::OriginalSettles, relay(), NO_FALSE_MOVE),
+        (Rule::DuplicateIsAsked, left_place(), NOT_PINNED),
         (Rule::HelloIsKnown, opening(1, copier()), ONE_STATE),
         (Rule::CookieFirst, unread(opening(0, forger())), FEW_STRANGERS),
         (Rule::CookieIsBound, unread(opening(0, forger())), FEW_STRANGERS),
@@ -242,4 +275,6 @@ fn one_packet_more_ends_or_moves() {
     };
     refuted(more(evidence()), NO_FALSE_END);
     refuted(more(relay()), NO_FALSE_MOVE);
+    // Here he delays an answer for two questions instead: longer than their timers wait.
+    refuted(rebinding_copy_and_evidence(), NO_FALSE_END);
 }

@@ -43,6 +43,8 @@ pub(crate) enum Rule {
     OldCouldAnswer,
     /// ARQ-PTH-8: an original settles the question that its copy raised.
     OriginalSettles,
+    /// ARQ-PTH-8: a duplicate is not believed, but leads to a question.
+    DuplicateIsAsked,
     /// ARQ-HSK-5: a handshake is known by address and id.
     HelloIsKnown,
     /// ARQ-ADM-1: without room no state before the cookie returns.
@@ -160,10 +162,14 @@ pub(crate) struct Scene {
     pub(crate) budget: Budget,
     /// The association is open at the start.
     pub(crate) is_open: bool,
+    /// And the client's NAT has just rebound.
+    pub(crate) has_moved: bool,
     /// Handshakes of clients that may be anywhere (ARQ-ADM-1).
     pub(crate) seats: usize,
-    /// The adversary reads what is sent to [`Place::Foreign`].
+    /// The adversary reads what is sent to [`Place::Foreign`], and to where a client was.
     pub(crate) reads_all: bool,
+    /// Addresses that he sends copies from.
+    pub(crate) copies_from: &'static [Place],
     pub(crate) lacks: Option<Rule>,
     /// Names of the properties.
     pub(crate) claims: &'static [&'static str],

@@ -7,6 +7,8 @@ use crate::scene::{Place, Rule};
 /// PINGs in a row, or HELLOs, that a living peer does not leave unanswered by chance (ARQ-SUS-3, §7). An end counts more
 /// of them; the adversary may suppress one packet less than here.
 pub(crate) const QUESTIONS: u8 = 2;
+/// Tokens that do not come from [`Budget::asks`](crate::scene::Budget::asks) are larger.
+const UNBUDGETED: u8 = 100;
 
 /// What a sealed packet says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +41,16 @@ struct Question {
     has_newest: bool,
 }
 
+/// There are duplicates: they or what came first are copies (ARQ-PTH-8).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Copied {
+    /// Where the duplicates come from.
+    place: Place,
+    token: u8,
+    /// Since the address came into question.
+    is_asked: bool,
+}
+
 /// The peer may be gone (ARQ-SUS-1).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Suspicion {
@@ -60,8 +72,10 @@ pub(crate) struct Side {
     question: Option<Question>,
     /// The address that the peer had, and what said that it had moved (ARQ-PTH-8).
     left: Option<(Place, u8)>,
-    /// No address is asked or believed (ARQ-PTH-8).
-    is_doubtful: bool,
+    /// Whether the peer receives at an address that duplicates came from (ARQ-PTH-8).
+    pub(crate) copied: Option<Copied>,
+    /// No address is asked or believed, for the peer has answered from where it was (ARQ-PTH-8).
+    pub(crate) is_doubtful: bool,
 }
 
 /// What a step of a side depends on, and leads to.
@@ -82,6 +96,7 @@ impl Side {
             suspicion: None,
             question: None,
             left: None,
+            copied: None,
             is_doubtful: false,
         }
     }
@@ -101,9 +116,11 @@ impl Side {
         self.sent += 1;
     }
 
-    /// Where packets go: ahead of the answer to where the peer seems to be (ARQ-PTH-1).
+    /// Where packets go: ahead of the answer to where the peer seems to be (ARQ-PTH-1), unless there are copies.
     fn destination(&self) -> Place {
+        let waits = self.copied.as_ref().is_some_and(|copied| copied.is_asked);
         let ahead = self.question.as_ref().filter(|question| question.has_newest);
+        let ahead = ahead.filter(|question| question.is_answered || !waits);
         ahead.map_or(self.peer, |question| question.place)
     }
 
@@ -153,16 +170,13 @@ impl Side {
         let bit = 1 << number;
         if self.got & bit != 0 {
             // ARQ-ERR-1, ARQ-NUM-4: of no other effect.
-            if self.is_back(from, number) || from == self.peer && self.is_settled(number, lacks) {
-                self.is_doubtful = true;
-            }
-            return;
+            return self.hear_again(from, number, turn);
         }
         let is_newest = bit > self.got;
         self.got |= bit;
         (self.silence, self.suspicion) = (0, None);
         if from == self.peer {
-            self.is_settled(number, lacks);
+            self.settle(number, lacks);
         } else if !self.is_back(from, number) && is_newest && !self.is_doubtful {
             self.raise_question(from, number, turn);
         }
@@ -178,11 +192,44 @@ impl Side {
         }
     }
 
-    /// ARQ-PTH-8: whether the peer is found to be where it was, so that what came first was a copy.
-    fn is_settled(&mut self, number: u8, lacks: Option<Rule>) -> bool {
+    /// ARQ-PTH-8: a duplicate tells that there are copies, but not which of two addresses they come from.
+    fn hear_again(&mut self, from: Place, number: u8, turn: &mut Turn<'_>) {
+        let raised = self.question.as_ref().filter(|one| one.has_newest && from == self.peer);
+        let raised = raised.map(|question| question.raised_by);
+        let left = self.left.filter(|(left, _)| *left == from).map(|(_, raised_by)| raised_by);
+        if raised.or(left).is_none_or(|raised_by| number < raised_by) {
+            return;
+        }
+        if turn.lacks == Some(Rule::DuplicateIsAsked) {
+            return self.believe(from);
+        }
+        let known = self.copied.take().filter(|copied| copied.place == from);
+        let token = known.as_ref().map_or(UNBUDGETED + self.sent, |copied| copied.token);
+        if known.is_none_or(|copied| !copied.is_asked) {
+            self.send(from, Body::Ask(token), turn);
+        }
+        self.copied = Some(Copied { place: from, token, is_asked: true });
+    }
+
+    /// The next duplicate leads to a question.
+    fn doubt_anew(&mut self) {
+        if let Some(copied) = &mut self.copied {
+            copied.is_asked = false;
+        }
+    }
+
+    /// ARQ-PTH-8: the peer is where it was, and copies came from elsewhere.
+    fn believe(&mut self, place: Place) {
+        (self.peer, self.left, self.question, self.copied) = (place, None, None, None);
+        self.is_doubtful = true;
+    }
+
+    /// ARQ-PTH-8: what was not received before tells that the peer is where it was.
+    fn settle(&mut self, number: u8, lacks: Option<Rule>) {
         let raised = self.question.as_mut().filter(|question| number >= question.raised_by);
-        let keeps = lacks == Some(Rule::OriginalSettles);
-        raised.is_some_and(|question| !keeps && std::mem::take(&mut question.has_newest))
+        if let Some(question) = raised.filter(|_| lacks != Some(Rule::OriginalSettles)) {
+            question.has_newest = false;
+        }
     }
 
     /// ARQ-PTH-8: the peer was followed too soon.
@@ -208,6 +255,7 @@ impl Side {
         let token = known.as_ref().map_or(*turn.asks, |question| question.token);
         let is_answered = known.is_some_and(|question| question.is_answered);
         *turn.asks -= 1;
+        self.doubt_anew();
         let question =
             Question { place: from, token, raised_by: number, is_answered, has_newest: true };
         self.question = Some(question);
@@ -217,6 +265,10 @@ impl Side {
 
     /// ARQ-PTH-4
     fn on_answer(&mut self, from: Place, token: u8, lacks: Option<Rule>) {
+        // From wherever it comes (RFC 9000 §8.2.3): copies may be faster again.
+        if let Some(copied) = self.copied.as_ref().filter(|copied| copied.token == token) {
+            return self.believe(copied.place);
+        }
         let is_any = lacks == Some(Rule::AnswerIsBound);
         if let Some(question) = self.question.as_mut().filter(|one| one.place == from) {
             question.is_answered |= question.has_newest && (question.token == token || is_any);
@@ -239,10 +291,11 @@ impl Side {
     fn move_to(&mut self, place: Place, raised_by: u8) {
         self.left = Some((self.peer, raised_by));
         (self.peer, self.question) = (place, None);
+        self.doubt_anew();
     }
 
     /// Some seconds have passed.
     pub(crate) fn forget(&mut self) {
-        (self.left, self.is_doubtful) = (None, false);
+        (self.left, self.copied, self.is_doubtful) = (None, None, false);
     }
 }

@@ -6,7 +6,6 @@ use stateright::{Model, Property};
 
 use crate::{
     scene::{Cookie, Datagram, Packet, Place, Rule, Scene},
-    side::Side,
     world::{Phase, Program, Who, World, STRANGER},
 };
 
@@ -46,16 +45,15 @@ impl Scene {
         Some(Datagram { from, to, packet })
     }
 
-    fn copies(world: &World, steps: &mut Vec<Step>) {
+    fn copies(&self, world: &World, steps: &mut Vec<Step>) {
+        let moved = world.programs[0].place;
         for packet in &world.read {
-            let from: &[Place] = match packet.is_up() {
-                true if world.programs[0].place == Place::Moved => {
-                    &[Place::Home, Place::Moved, Place::Foreign]
-                }
-                true => &[Place::Home, Place::Foreign],
-                false => &[Place::Server, Place::Foreign],
+            let is_of_sender = |from: Place| match packet.is_up() {
+                true => from != Place::Server && (from != Place::Moved || from == moved),
+                false => matches!(from, Place::Server | Place::Foreign),
             };
-            let aimed = from.iter().filter_map(|from| Self::aimed(world, *from, *packet));
+            let from = self.copies_from.iter().filter(|from| is_of_sender(**from));
+            let aimed = from.filter_map(|from| Self::aimed(world, *from, *packet));
             steps.extend(aimed.map(Step::Copy));
         }
     }
@@ -98,12 +96,12 @@ impl Scene {
         clients.into_iter().flat_map(of).map(hello).collect()
     }
 
-    fn adversary(world: &World, steps: &mut Vec<Step>) {
+    fn adversary(&self, world: &World, steps: &mut Vec<Step>) {
         if world.budget.drops > 0 {
             steps.extend(world.flying.iter().map(|datagram| Step::Suppress(*datagram)));
         }
         if world.budget.copies > 0 {
-            Self::copies(world, steps);
+            self.copies(world, steps);
         }
         if world.budget.forgeries > 0 {
             for packet in Self::forgeries(world) {
@@ -213,9 +211,7 @@ impl Scene {
             }
             Step::Rebind => {
                 budget.rebindings -= 1;
-                world.programs[0].place = Place::Moved;
-                // The mapping is new because something was sent.
-                world.act(self, Who::Program(0), Side::greet);
+                world.rebind(self);
             }
             Step::RestartServer => {
                 budget.restarts -= 1;
@@ -237,13 +233,13 @@ impl Model for Scene {
         steps.extend(world.flying.iter().map(|datagram| Step::Deliver(*datagram)));
         self.timers(world, steps);
         Self::events(world, steps);
-        Self::adversary(world, steps);
+        self.adversary(world, steps);
     }
 
     fn next_state(&self, before: &World, step: Step) -> Option<World> {
         let mut world = before.clone();
         self.take(&mut world, step);
-        world.note_moves(before);
+        world.note_moves(before, matches!(step, Step::Copy(_)));
         world.tidy();
         // Of no effect, but that it was tried.
         let has_effect = World { budget: before.budget, ..world.clone() } != *before;

@@ -82,8 +82,12 @@ pub(crate) struct Facts {
     pub(crate) replaced: bool,
     /// One was moved to where the peer is.
     pub(crate) moved: bool,
-    /// One was taken back from there.
+    /// One was taken back to where the peer is, by its answer.
     pub(crate) taken_back: bool,
+    /// One was held, by its rules for copies, where the peer is not.
+    pub(crate) pinned: bool,
+    /// One was moved to where the peer is in spite of copies.
+    pub(crate) unpinned: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -128,10 +132,19 @@ impl World {
             let (from, client) = (Place::Home, 0);
             world.server.push(Kept { id: server, from, client, is_validated: true, side });
             world.next_id = 1;
+            if scene.has_moved {
+                world.rebind(scene);
+            }
         } else {
             world.start(scene, 0, Place::Home);
         }
         world
+    }
+
+    pub(crate) fn rebind(&mut self, scene: &Scene) {
+        self.programs[0].place = Place::Moved;
+        // The mapping is new because something was sent.
+        self.act(scene, Who::Program(0), Side::greet);
     }
 
     /// Leaves out what nobody can use any more.
@@ -143,7 +156,8 @@ impl World {
 
     /// Something leaves, and is read.
     fn send(&mut self, scene: &Scene, datagram: Datagram) {
-        if datagram.to != Place::Foreign {
+        let is_left = self.programs[0].place == Place::Moved && datagram.to == Place::Home;
+        if datagram.to != Place::Foreign && !is_left {
             insert(&mut self.flying, datagram);
         } else if !scene.reads_all {
             return;
@@ -480,25 +494,29 @@ impl World {
     }
 
     /// What a side's last step made of where it takes its peer to be.
-    pub(crate) fn note_moves(&mut self, before: &Self) {
+    pub(crate) fn note_moves(&mut self, before: &Self, is_copy: bool) {
         let sides = [Who::Program(0), Who::Program(1)].into_iter();
         let sides: Vec<_> =
             sides.chain(before.server.iter().map(|one| Who::Kept(one.id))).collect();
         for who in sides {
-            let peer = |world: &Self| world.side(who).map(|(side, client)| (side.peer, client));
-            let (Some((old, client)), Some((new, _))) = (peer(before), peer(self)) else {
+            let side = |world: &Self| world.side(who).map(|(side, client)| (side.clone(), client));
+            let (Some((old, client)), Some((new, _))) = (side(before), side(self)) else {
                 continue;
             };
             let is_at = match who {
                 Who::Program(_) => Some(Place::Server),
                 Who::Kept(_) => self.program_of(client).map(|n| self.programs[n].place),
             };
-            if old == new {
+            let is_right = is_at == Some(new.peer);
+            let is_doubted = new.is_doubtful && !old.is_doubtful;
+            self.facts.pinned |= is_doubted && !is_right;
+            if old.peer == new.peer {
                 continue;
             }
-            self.facts.moved |= is_at == Some(new) && new == Place::Moved;
-            self.facts.false_move |= is_at != Some(new) && new != Place::Home;
-            self.facts.taken_back |= is_at == Some(Place::Moved) && new == Place::Home;
+            self.facts.moved |= is_right && new.peer == Place::Moved;
+            self.facts.unpinned |= is_right && new.peer == Place::Moved && old.copied.is_some();
+            self.facts.false_move |= !is_right && new.peer != Place::Home;
+            self.facts.taken_back |= is_doubted && is_right && is_copy;
         }
     }
 }
