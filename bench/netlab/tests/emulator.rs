@@ -24,8 +24,9 @@ fn pair(network: &Network, from: usize, to: usize, v6: bool) -> (UdpSocket, UdpS
     let open = |index: usize| {
         let host = network.host(index);
         let ip = if v6 { IpAddr::from(host.ipv6()) } else { host.ipv4().into() };
-        let address = SocketAddr::new(ip, PORT + u16::try_from(index).unwrap());
-        let socket = host.udp_socket(address).unwrap();
+        // A free port: a process that another test starts keeps former sockets for a moment, until it runs its program.
+        let socket = host.udp_socket(SocketAddr::new(ip, 0)).unwrap();
+        let address = socket.local_addr().unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         (socket, address)
     };
