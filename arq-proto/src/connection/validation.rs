@@ -31,11 +31,11 @@
 //! - **ARQ-PTH-8** (Copies, RFC 9000 §9.3.3.) A packet from the peer's address that was not received before, with at
 //!   least the number that raised the question, settles it: the peer has not moved, and packets wait for the
 //!   PATH_RESPONSE of a new address for 1 s. For 3 s after an address change such a packet from the old one takes the
-//!   peer back. A duplicate of such a number says that one of the two addresses has copies, not which: packets wait
-//!   likewise, unless the new one has answered, and the address in use, or the old one, is asked by a PATH_CHALLENGE
-//!   with a token of its own, then at most once in a probe time-out. The address does not change before the answer may have come (the time of
-//!   ARQ-PTH-4). That token's PATH_RESPONSE, from whatever address, shows that the peer receives there: it has not
-//!   moved, or is taken back, and no address is asked or believed for 3 s.
+//!   peer back. A duplicate of such a number says that one of the two addresses has copies, not which. Then, too,
+//!   packets wait, unless the new address has answered. The address in use, or the old one, is asked by a
+//!   PATH_CHALLENGE with a token of its own, at most once in a probe time-out, and the address does not change before
+//!   the answer may have come (the time of ARQ-PTH-4). That token's PATH_RESPONSE, from whatever address, shows that
+//!   the peer receives there: it has not moved, or is taken back, and no address is asked or believed for 3 s.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -274,11 +274,13 @@ impl Connection {
     fn on_answer_to_copies(&mut self, now: Instant, token: u64) {
         let copied = self.path.doubts.copied.take_if(|copied| copied.token == token);
         let Some(Copied { address, .. }) = copied else { return };
-        let left = self.path.left.take_if(|left| left.address == address && now < left.until);
-        if left.is_some() {
-            self.move_to(address);
-        } else if address == self.path.remote {
+        if address == self.path.remote {
             self.doubt_move(PacketNumber::MAX);
+        } else {
+            let is_left = |left: &mut Left| left.address == address && now < left.until;
+            // Later it is an address like any other.
+            let Some(_) = self.path.left.take_if(is_left) else { return };
+            self.move_to(address);
         }
         self.path.doubts.no_question_until = Some(now + COPIES_DOUBTED_FOR);
     }
@@ -344,10 +346,10 @@ impl Connection {
     fn follow_peer(&mut self, now: Instant) {
         let probe = self.path.probe.as_ref().filter(|probe| probe.answered && probe.has_newest);
         let Some(probe) = probe.filter(|_| !self.path.doubts.is_doubted(now)) else { return };
-        // Nor before it could have answered the question that copies led to.
+        // Copies lead to a question of their own to the address in use.
         let copied = self.path.doubts.copied.as_ref();
-        let copied_at = copied.filter(|one| one.address == self.path.remote).map(|one| one.since);
-        let asked_at = copied_at.unwrap_or(probe.raised_at).max(probe.raised_at);
+        let copied = copied.filter(|copied| copied.address == self.path.remote);
+        let asked_at = copied.map_or(probe.raised_at, |copied| copied.since.max(probe.raised_at));
         let due = asked_at + self.path.recovery.repair_delay();
         if now < due {
             return self.path.timers.set(TimerKind::Path, Some(due));
