@@ -61,9 +61,10 @@ fn has_one_state(world: &World) -> bool {
 
 fn has_few_strangers(scene: &Scene, world: &World) -> bool {
     let strangers = world.server.iter().filter(|kept| !kept.is_validated).count();
+    // A cookie has vouched for no address where its client does not receive.
     let is_heard = |place| place != Place::Foreign || scene.reads_all;
-    let is_true = world.server.iter().all(|kept| !kept.is_validated || is_heard(kept.from));
-    strangers <= scene.seats && is_true
+    let is_bound = world.server.iter().all(|kept| !kept.is_validated || is_heard(kept.from));
+    strangers <= scene.seats && is_bound
 }
 
 fn is_open(world: &World) -> bool {

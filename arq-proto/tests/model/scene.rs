@@ -23,15 +23,15 @@ pub(crate) enum Place {
 pub(crate) enum Rule {
     /// ARQ-RST-2, ARQ-SUS-1: RESET ends nothing alone.
     ResetIsEvidence,
-    /// ARQ-HS-9: nor does REFUSE, of a client that is open.
+    /// ARQ-HS-9: REFUSE ends no client that is open.
     RefuseIsEvidence,
-    /// ARQ-RPL-1: nor a newcomer from the peer's address.
+    /// ARQ-RPL-1: a newcomer from the peer's address ends nothing alone.
     NewcomerIsEvidence,
-    /// ARQ-RPL-2: nor one of the peer's host.
+    /// ARQ-RPL-2: nor does a newcomer of the peer's host.
     SiblingIsEvidence,
     /// ARQ-SUS-3: questions have time for their answers.
     QuestionsTakeTime,
-    /// ARQ-HS-9: nor REFUSE in the first second of an attempt.
+    /// ARQ-HS-9: REFUSE ends no attempt in its first second.
     RefusalIsDoubted,
     /// ARQ-HSK-6: who is answered by a forger asks again.
     SpoiledIsRepeated,
