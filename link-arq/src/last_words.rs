@@ -19,13 +19,13 @@ const LOOKS_EACH: Duration = Duration::from_millis(1);
 /// Looks in a row that find nothing: zenoh keeps a batch for a millisecond, for what may still join it.
 const QUIET_LOOKS: u32 = 4;
 
-/// From now on links are waited for.
+/// From now on the end of the process waits for links.
 pub(crate) fn hear_at_exit() {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
+        // So that the first who asks is the process that has the links.
         let _ = process();
-        // SAFETY: the handler is a function without unwinding, for as long as the process lives: a library with threads of
-        // its own is never unloaded.
+        // SAFETY: the handler does not unwind. It lives as long as its library, and runs when that is unloaded.
         let refused = unsafe { libc::atexit(deliver) };
         if refused != 0 {
             tracing::debug!("no handler at exit: what links hold then is lost");

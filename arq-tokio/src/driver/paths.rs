@@ -168,7 +168,8 @@ pub(super) enum Chosen {
 }
 
 impl Chosen {
-    fn check(self) -> io::Result<Vec<OnceLock<UsedInterface>>> {
+    /// A place for each socket, with its interface if that is known.
+    fn places(self) -> io::Result<Vec<OnceLock<UsedInterface>>> {
         match self {
             Self::ByName(interfaces) => {
                 check(&interfaces)?;
@@ -188,7 +189,7 @@ pub(super) type News = watch::Receiver<Arc<Interfaces>>;
 impl Paths {
     /// Through sockets that somebody else has made and bound.
     pub(super) fn given(interfaces: Vec<PathInterface>) -> io::Result<Self> {
-        let interfaces = Chosen::ByName(interfaces).check()?;
+        let interfaces = Chosen::ByName(interfaces).places()?;
         let reach = Mutex::new(vec![Reach::ANYWHERE; interfaces.len()]);
         Ok(Self { interfaces, reach, binds: None, unbound: Mutex::default() })
     }
@@ -199,7 +200,7 @@ impl Paths {
         address: SocketAddr,
         options: &SocketOptions,
     ) -> io::Result<(Self, Sockets, News)> {
-        let interfaces = chosen.check()?;
+        let interfaces = chosen.places()?;
         let news = interfaces::watch()?;
         let listed = news.borrow().clone();
         let reach = Mutex::new(vec![Reach::default(); interfaces.len()]);
@@ -429,7 +430,7 @@ mod tests {
 
     #[test]
     fn devices_take_places_as_they_appear_and_keep_them() {
-        let interfaces = Chosen::Devices.check().unwrap();
+        let interfaces = Chosen::Devices.places().unwrap();
         let devices = Paths { interfaces, ..Paths::given(vec![PathInterface::new("a")]).unwrap() };
         let device = Reach { is_up: true, has_ipv4: true, is_device: true, ..Reach::default() };
         let mut listed = Interfaces::new();

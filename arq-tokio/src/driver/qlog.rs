@@ -43,8 +43,8 @@ const VARIABLE: &str = "QLOGDIR";
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// Before each record (RFC 7464).
 const RECORD_SEPARATOR: u8 = 0x1e;
-/// To be added to the times of both sides, in milliseconds. qvis takes 0 for none, and then, as it finds no Initial packet,
-/// draws the server half a round trip late even if the clocks agree: what the server sends seems to arrive before.
+/// To be added to the times of both sides, in milliseconds. Not 0: qvis takes that for none, and then draws the server half a
+/// round trip late, since it finds no Initial packet.
 const TIME_OFFSET: f64 = 0.001;
 
 /// Begins a log of `connection`, where the environment asks for one.

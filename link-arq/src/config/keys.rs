@@ -290,7 +290,8 @@ pub const KEYS: &[Key] = &[
         Value::Text("off, auto, or 1 to 4 interfaces such as wlan0,eth0:backup,wwan0:metered"),
         "none",
         "interfaces that a connecting link uses at once, the preferred first, :backup only while no other answers, \
-         :metered the same within metered_rate; auto: every device of this host, for secured links; a listener takes what it is asked for unless this is off; not together with iface or bind",
+         :metered the same within metered_rate; auto: every device of this host, for secured links; a listener takes \
+         what it is asked for unless this is off; not together with iface or bind",
     ),
     config(
         "copies",

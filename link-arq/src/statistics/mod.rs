@@ -44,10 +44,10 @@ use crate::link::LinkUnicastArq;
 
 /// The associations of this process, those that have ended included until the next look.
 static ASSOCIATIONS: Mutex<Vec<Weak<LinkUnicastArq>>> = Mutex::new(Vec::new());
-/// A list that is locked for so long is never unlocked: who has it is the thread that ends the process.
-const GIVES_UP_AFTER: Duration = Duration::from_millis(100);
 /// How many there have been.
 static OPENED: AtomicU64 = AtomicU64::new(0);
+/// A list that is locked for so long at the end of the process is never unlocked: the thread that ends it has the lock.
+const GIVES_UP_AFTER: Duration = Duration::from_millis(100);
 
 /// How an `arq/` association of this process stands: one connection, and zenoh's link over it.
 #[derive(Debug, Clone)]
