@@ -9,15 +9,18 @@ mod common;
 
 use std::{fs, path::Path};
 
-use arq_sim::harness::{hostile_peer, hostile_server, packet_decode, reassembly, secured};
+use arq_sim::harness::{
+    hostile_paths, hostile_peer, hostile_server, packet_decode, reassembly, secured,
+};
 use fastrand::Rng;
 
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 5] = [
+const TARGETS: [(&str, Target); 6] = [
     ("packet_decode", packet_decode),
     ("hostile_peer", hostile_peer),
     ("hostile_server", hostile_server),
+    ("hostile_paths", hostile_paths),
     ("reassembly", reassembly),
     ("secured", secured),
 ];

@@ -5,6 +5,7 @@
 
 mod frames;
 mod operations;
+mod paths;
 mod secured;
 mod victim;
 
@@ -23,6 +24,7 @@ use arq_proto::{
 };
 pub use frames::FrameOp;
 pub use operations::{hostile_peer, hostile_server, Operation};
+pub use paths::hostile_paths;
 pub use secured::secured;
 pub use victim::{SentClose, Victim};
 
@@ -117,7 +119,7 @@ fn decode_frames(bytes: &[u8]) {
         let Ok(Some(frame)) = Frame::decode(&mut reader) else { return };
         assert!(reader.remaining() < before, "a frame of no bytes: {frame:?}");
         // Acknowledgements may name far more numbers than it is sensible to list again.
-        if !matches!(frame, Frame::Ack(_)) {
+        if !matches!(frame, Frame::Ack(_) | Frame::PathAck { .. }) {
             let mut out = Vec::new();
             frame.encode(&mut out);
             assert_eq!(Frame::decode(&mut Reader::new(&out)), Ok(Some(frame)));

@@ -126,7 +126,7 @@ fn config(input: &mut Unstructured<'_>) -> ValidConfig {
         .expect("the configuration is valid")
 }
 
-fn run(
+pub(super) fn run(
     victim: &mut Victim,
     input: &mut Unstructured<'_>,
     mut step: impl FnMut(&mut Victim, &mut Unstructured<'_>) -> arbitrary::Result<()>,
@@ -172,7 +172,7 @@ fn serve(victim: &mut Victim, operation: ServerOperation) {
     victim.datagram(victim.peer(), &out);
 }
 
-fn apply(victim: &mut Victim, operation: Operation) {
+pub(super) fn apply(victim: &mut Victim, operation: Operation) {
     match operation {
         Operation::Frames { skip, span, ack_now, frames } => {
             let at = victim.next_packet(skip);
@@ -211,11 +211,11 @@ fn apply(victim: &mut Victim, operation: Operation) {
     }
 }
 
-fn stranger(n: u8) -> SocketAddr {
+pub(super) fn stranger(n: u8) -> SocketAddr {
     ([192, 0, 2, n], 9).into()
 }
 
-fn encoded(victim: &Victim, frames: &[FrameOp]) -> Vec<u8> {
+pub(super) fn encoded(victim: &Victim, frames: &[FrameOp]) -> Vec<u8> {
     let mut out = Vec::new();
     for frame in frames {
         match (frame, victim.path_token()) {

@@ -55,7 +55,9 @@ pub struct Victim {
     peer: SocketAddr,
     /// The peer's next packet.
     next: Sighting,
-    /// The packet numbers seen from the victim.
+    /// What it calls the peer on the path of the handshake.
+    peer_id: Option<ConnectionId>,
+    /// The packet numbers seen from the victim on that path.
     seen: RangeSet,
     /// Its newest data packet.
     sighted: Option<Sighting>,
@@ -135,6 +137,7 @@ impl Victim {
             config,
             peer,
             next,
+            peer_id: None,
             seen: RangeSet::default(),
             sighted: None,
             exchanged: BTreeMap::new(),
@@ -151,6 +154,12 @@ impl Victim {
     #[must_use]
     pub fn id(&self) -> ConnectionId {
         self.next.dcid
+    }
+
+    /// The id to which it sends on the path of the handshake.
+    #[must_use]
+    pub fn peer_id(&self) -> Option<ConnectionId> {
+        self.peer_id
     }
 
     /// The connection.
@@ -288,6 +297,10 @@ impl Victim {
             count += 1;
             assert!(count < MAX_ANSWERS, "events never end");
         }
+        while let Some(event) = self.connection.poll_endpoint_event() {
+            // There is no other connection that it may have come to replace.
+            self.endpoint.handle_event(self.handle, event);
+        }
         let mut buf = Vec::new();
         while let Some(transmit) = self.connection.poll_transmit(self.now, &mut buf, 4) {
             assert!(transmit.size == buf.len() && transmit.segment_size > 0, "{transmit:?}");
@@ -297,8 +310,10 @@ impl Victim {
                     "{transmit:?}"
                 );
                 if let Some(seen) = sight(datagram) {
-                    self.seen.insert(seen.number.into());
-                    self.sighted = Some(seen);
+                    if *self.peer_id.get_or_insert(seen.dcid) == seen.dcid {
+                        self.seen.insert(seen.number.into());
+                        self.sighted = Some(seen);
+                    }
                 }
                 self.note(transmit.destination, datagram);
             }
