@@ -5,6 +5,8 @@
 //! Each test is named after what the user saw. Every node has zenoh's stock settings unless the test says otherwise.
 //! `--nocapture` shows the measured figures.
 
+#[path = "field/crowds.rs"]
+mod crowds;
 #[path = "field/narrow.rs"]
 mod narrow;
 #[path = "real_network/nodes.rs"]

@@ -4,6 +4,8 @@
 //! Both sides keep verification on, names included, as their users would: a certificate authority of this cell's own
 //! signs one certificate for the addresses of the listening host.
 
+use std::path::PathBuf;
+
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use tempfile::TempDir;
 
@@ -35,15 +37,29 @@ impl Certificates {
 
     /// What zenoh's configuration calls them; `quic/` and `arq/` take them from the same keys.
     pub fn zenoh_keys(&self) -> [(String, String); 3] {
-        let key = |key: &str, file| {
-            let path = self.directory.path().join(file).display().to_string();
-            (format!("transport/link/tls/{key}"), serde_json::Value::from(path).to_string())
-        };
-        [
-            key("root_ca_certificate", AUTHORITY),
-            key("listen_certificate", CERTIFICATE),
-            key("listen_private_key", KEY),
-        ]
+        let keys = ["root_ca_certificate", "listen_certificate", "listen_private_key"];
+        let files = self.files();
+        std::array::from_fn(|n| {
+            let path = serde_json::Value::from(files[n].display().to_string());
+            (format!("transport/link/tls/{}", keys[n]), path.to_string())
+        })
+    }
+
+    /// The keys of an `arq/` endpoint whose two sides show each other the listener's certificate, with their `#`.
+    pub fn mutual(&self) -> String {
+        let [authority, certificate, key] = self.files();
+        let (authority, certificate, key) =
+            (authority.display(), certificate.display(), key.display());
+        format!(
+            "#enable_mtls=true;root_ca_certificate_file={authority};\
+             listen_certificate_file={certificate};listen_private_key_file={key};\
+             connect_certificate_file={certificate};connect_private_key_file={key}"
+        )
+    }
+
+    /// The authority's certificate, the listener's and its key.
+    fn files(&self) -> [PathBuf; 3] {
+        [AUTHORITY, CERTIFICATE, KEY].map(|file| self.directory.path().join(file))
     }
 }
 

@@ -3,13 +3,14 @@
 
 use std::time::{Duration, Instant};
 
+use arq_bench::measure::certificates::Certificates;
 use netlab::{Host, Lab};
 
 use crate::{
     beside_others,
     sessions::{ready, role, sh},
     support::{lab_or_skip, Role},
-    unreachable::{udp_port, LATER, LINKS},
+    unreachable::{udp_port, LATER, LINKS, PSK},
 };
 
 /// What is dialled instead of a router's own address.
@@ -25,29 +26,43 @@ fn longest(case: &str, link: &str, waits: &[Duration]) -> Duration {
     waits.iter().copied().max().unwrap_or_default()
 }
 
-/// Routers crash and are started again; a client publishes on.
-#[test]
-fn a_router_that_restarts_ten_times_has_its_client_back_as_soon_as_over_tcp() {
+/// Routers crash and are started again; a client publishes on. `keys` are those of `arq/`.
+fn a_router_restarts(case: &str, times: usize, keys: &str) {
     let _beside = beside_others();
-    let Some(lab) = lab_or_skip("a router that restarts") else { return };
+    let Some(lab) = lab_or_skip(case) else { return };
     let address = lab.host(1).ipv4().to_string();
     let [tcp, arq] = LINKS.map(|link| {
-        let mut router = subscriber(lab.host(1), link, &address);
-        let endpoint = [format!("{link}/{address}:7447")];
+        let keys = if link == "arq" { keys } else { "" };
+        let endpoint = [format!("{link}/{address}:7447{keys}")];
+        let subscriber = || ready(role(lab.host(1), "subscriber", "listen", &endpoint));
+        let mut router = subscriber();
         let _publisher = ready(role(lab.host(0), "publisher", "connect", &endpoint));
         assert_eq!(router.answer(), "message");
-        let waits: Vec<_> = (0..10)
+        let waits: Vec<_> = (0..times)
             .map(|_| {
                 router.kill();
-                router = subscriber(lab.host(1), link, &address);
+                router = subscriber();
                 let back = Instant::now();
                 assert_eq!(router.answer(), "message");
                 back.elapsed()
             })
             .collect();
-        longest("ten restarts", link, &waits)
+        longest(case, link, &waits)
     });
-    assert!(arq <= tcp + LATER, "{arq:?} over arq, {tcp:?} over tcp");
+    assert!(arq <= tcp + LATER, "{case}: {arq:?} over arq, {tcp:?} over tcp");
+}
+
+#[test]
+fn a_router_that_restarts_ten_times_has_its_client_back_as_soon_as_over_tcp() {
+    a_router_restarts("ten restarts", 10, "");
+}
+
+#[test]
+fn a_secured_router_that_restarts_has_its_client_back_as_soon_as_over_tcp() {
+    let certificates = Certificates::make(vec!["10.77.0.2".to_owned()]).expect("certificates");
+    for keys in [PSK.to_owned(), certificates.mutual()] {
+        a_router_restarts("secured restarts", 3, &keys);
+    }
 }
 
 /// Sends what is meant for the service to `host`.

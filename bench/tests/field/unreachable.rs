@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use arq_bench::measure::certificates::Certificates;
 use netlab::Host;
 
 use crate::{
@@ -14,6 +15,7 @@ use crate::{
 /// How much later than over TCP something may happen over `arq/`.
 pub(crate) const LATER: Duration = Duration::from_millis(500);
 pub(crate) const LINKS: [&str; 2] = ["tcp", "arq"];
+pub(crate) const PSK: &str = "#psk_base64=Zm9yIHRlc3RzIG9ubHkh";
 /// A network for documentation (RFC 5737), which no host of a lab has a route to.
 const NO_ROUTE: &str = "192.0.2.1";
 /// In the network of the lab, and nobody's.
@@ -75,12 +77,13 @@ fn a_neighbour_that_is_not_there_is_waited_for_no_longer_than_over_tcp() {
     a_dead_address_first("no neighbour", &format!("{NO_NEIGHBOUR}:7447"), "true");
 }
 
-/// Kills a process that has said that it lives, and measures how long the other believes it.
-fn a_killed_process(case: &str, hosts: [usize; 2], address: &str) {
+/// Kills a process that has said that it lives, and measures how long the other believes it. `keys` are those of `arq/`.
+fn a_killed_process(case: &str, hosts: [usize; 2], address: &str, keys: &str) {
     let _beside = beside_others();
     let Some(lab) = lab_or_skip(case) else { return };
     let gone = LINKS.map(|link| {
-        let endpoint = [format!("{link}/{address}:7447")];
+        let keys = if link == "arq" { keys } else { "" };
+        let endpoint = [format!("{link}/{address}:7447{keys}")];
         let mut witness = ready(role(lab.host(hosts[0]), "witness", "listen", &endpoint));
         let mut token = ready(role(lab.host(hosts[1]), "token", "connect", &endpoint));
         assert_eq!(witness.answer(), "came");
@@ -97,12 +100,20 @@ fn a_killed_process(case: &str, hosts: [usize; 2], address: &str) {
 
 #[test]
 fn a_killed_process_leaves_the_graph_at_once_on_the_loopback() {
-    a_killed_process("killed on the loopback", [1, 1], "127.0.0.1");
+    a_killed_process("killed on the loopback", [1, 1], "127.0.0.1", "");
 }
 
 #[test]
 fn a_killed_process_leaves_the_graph_at_once_on_one_host() {
-    a_killed_process("killed on one host", [1, 1], "10.77.0.2");
+    a_killed_process("killed on one host", [1, 1], "10.77.0.2", "");
+}
+
+#[test]
+fn a_killed_process_of_a_secured_link_leaves_the_graph_at_once() {
+    let certificates = Certificates::make(vec!["10.77.0.2".to_owned()]).expect("certificates");
+    for keys in [PSK.to_owned(), certificates.mutual()] {
+        a_killed_process("killed, secured", [1, 0], "10.77.0.2", &keys);
+    }
 }
 
 /// Sends reports that nothing arrives at the router's port, with quotes that are guessed, for 3 s.

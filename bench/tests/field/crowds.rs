@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! Five hundred vehicles come back at once, or strangers flood the router: does who is there already wait for them?
+//!
+//! Links without sessions: what is tried is the router's side of handshakes with certificates on both sides. All hosts
+//! share this machine's processors, so the vehicles and the strangers get what the router and the neighbour leave.
+
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddrV4, UdpSocket},
+    os::fd::AsRawFd,
+    sync::{
+        atomic::{AtomicU64, Ordering::Relaxed},
+        Arc,
+    },
+    time::{Duration, Instant},
+};
+
+use arq_bench::measure::certificates::Certificates;
+use netlab::Lab;
+use nix::sys::socket::{
+    sendto, socket, AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn,
+};
+use parking_lot::Mutex;
+use rand_chacha::ChaCha8Rng;
+use rand_core::{RngCore, SeedableRng};
+use tokio::runtime::Runtime;
+use zenoh_link_arq::LinkManagerUnicastArq;
+use zenoh_link_commons::{LinkManagerUnicastTrait, LinkUnicast};
+use zenoh_protocol::core::{EndPoint, Priority};
+
+use crate::{
+    alone,
+    sessions::{ready, sh},
+    support::{answer, lab_or_skip, parameter, told, Role},
+};
+
+const PORT: u16 = 7447;
+const VEHICLES: usize = 500;
+/// What zenoh waits by default before it connects again.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How often the neighbour and each vehicle say something.
+const NEIGHBOUR_EVERY: Duration = Duration::from_millis(10);
+const VEHICLE_EVERY: Duration = Duration::from_millis(200);
+/// What the router says back to whoever says it: the length of the neighbour's messages.
+const ECHOED: usize = 40;
+/// How a reliable fragment of zenoh's begins: the link looks at no more of a batch.
+const FRAGMENT: u8 = 0x26;
+const LANE: Option<Priority> = Some(Priority::Data);
+
+/// Clients whose HELLOs the strangers repeat.
+const HELLOS: usize = 64;
+const FLOOD_HZ: f64 = 50_000.0;
+/// Decides who seems to say which HELLO.
+const SEED: u64 = 1;
+const FLOOD: Duration = Duration::from_secs(10);
+/// Where the strangers seem to be.
+const NOWHERE: &str = "172.16.0.0/12";
+
+fn runtime() -> Runtime {
+    Runtime::new().expect("a runtime")
+}
+
+fn endpoint() -> EndPoint {
+    parameter("ENDPOINT").parse().expect("an endpoint")
+}
+
+async fn connect() -> zenoh::Result<LinkUnicast> {
+    LinkManagerUnicastArq::new(flume::unbounded().0).new_link(endpoint()).await
+}
+
+async fn say(link: &LinkUnicast, content: &[u8]) -> zenoh::Result<()> {
+    link.write_all(&[&[FRAGMENT], content].concat(), LANE).await
+}
+
+/// Hears everybody, and says the neighbour's messages back.
+#[test]
+#[ignore = "a role that other tests start"]
+fn router() {
+    runtime().block_on(async {
+        let (sender, accepted) = flume::unbounded();
+        let manager = LinkManagerUnicastArq::new(sender);
+        manager.new_listener(endpoint()).await.expect("a listener");
+        answer("ready");
+        while let Ok(link) = accepted.recv_async().await {
+            tokio::spawn(async move {
+                let mut buffer = vec![0; 65_535];
+                while let Ok(length) = link.read(&mut buffer, LANE).await {
+                    if length == ECHOED && link.write_all(&buffer[..length], LANE).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// Says something each 10 ms, hears it back, and tells the round trips when it is asked.
+#[test]
+#[ignore = "a role that other tests start"]
+fn neighbour() {
+    let runtime = runtime();
+    let began = Instant::now();
+    let link = Arc::new(runtime.block_on(connect()).expect("a link"));
+    answer(began.elapsed().as_micros());
+    let round_trips = Arc::new(Mutex::new(Vec::new()));
+    let (speaker, noted) = (link.clone(), round_trips.clone());
+    runtime.spawn(async move {
+        let mut ticks = tokio::time::interval(NEIGHBOUR_EVERY);
+        loop {
+            ticks.tick().await;
+            let mut content = [0; ECHOED - 1];
+            content[..8].copy_from_slice(&(began.elapsed().as_micros() as u64).to_be_bytes());
+            say(&speaker, &content).await.expect("the router listens");
+        }
+    });
+    runtime.spawn(async move {
+        let mut buffer = vec![0; 65_535];
+        loop {
+            link.read(&mut buffer, LANE).await.expect("the router answers");
+            let said = u64::from_be_bytes(buffer[1..9].try_into().expect("eight bytes"));
+            noted.lock().push(began.elapsed().as_micros() as u64 - said);
+        }
+    });
+    while told().is_some() {
+        let mut taken = std::mem::take(&mut *round_trips.lock());
+        taken.sort_unstable();
+        let count = taken.len();
+        let at = |share: f64| taken.get((count as f64 * share) as usize).copied().unwrap_or(0);
+        answer(format!("{count} {} {}", at(0.5), at(0.99)));
+    }
+    std::process::exit(0);
+}
+
+/// Hundreds of links that open again when they end; tells when all are back.
+#[test]
+#[ignore = "a role that other tests start"]
+fn vehicles() {
+    let runtime = runtime();
+    let began = Instant::now();
+    let opened_us: Arc<[AtomicU64]> = (0..VEHICLES).map(|_| AtomicU64::new(0)).collect();
+    for vehicle in 0..VEHICLES {
+        let opened_us = opened_us.clone();
+        runtime.spawn(async move {
+            loop {
+                if let Ok(link) = connect().await {
+                    opened_us[vehicle].store(began.elapsed().as_micros() as u64, Relaxed);
+                    let mut buffer = vec![0; 65_535];
+                    let mut ticks = tokio::time::interval(VEHICLE_EVERY);
+                    let speaks = async {
+                        while say(&link, &[0; 100]).await.is_ok() {
+                            ticks.tick().await;
+                        }
+                    };
+                    tokio::select! {
+                        () = speaks => {}
+                        _ = link.read(&mut buffer, LANE) => {}
+                    }
+                }
+                tokio::time::sleep(AGAIN_AFTER).await;
+            }
+        });
+    }
+    answer("ready");
+    let mut mark = 1;
+    while let Some(word) = told() {
+        if word == "mark" {
+            mark = began.elapsed().as_micros() as u64;
+            answer("marked");
+            continue;
+        }
+        while opened_us.iter().any(|opened| opened.load(Relaxed) < mark) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        answer("all");
+    }
+    std::process::exit(0);
+}
+
+/// HELLOs of clients that never were, from addresses that never had one.
+#[test]
+#[ignore = "a role that other tests start"]
+fn strangers() {
+    let runtime = runtime();
+    // What clients say first to a server of our own that does not answer.
+    let silent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let keys = parameter("KEYS");
+    let at = format!("arq/{}{keys}", silent.local_addr().expect("an address"));
+    let mut hellos = BTreeMap::new();
+    while hellos.len() < HELLOS {
+        let endpoint: EndPoint = at.parse().expect("an endpoint");
+        let manager = LinkManagerUnicastArq::new(flume::unbounded().0);
+        let attempt = runtime.spawn(async move { manager.new_link(endpoint).await.map(drop) });
+        let mut buffer = vec![0; 2_048];
+        let (length, from) = silent.recv_from(&mut buffer).expect("a HELLO");
+        hellos.entry(from).or_insert_with(|| buffer[..length].to_vec());
+        attempt.abort();
+    }
+    let hellos: Vec<_> = hellos.into_values().collect();
+    let raw = socket(AddressFamily::Inet, SockType::Raw, SockFlag::empty(), SockProtocol::Raw)
+        .expect("a raw socket");
+    let target: Ipv4Addr = parameter("TARGET").parse().expect("an address");
+    let mut random = ChaCha8Rng::seed_from_u64(SEED);
+    answer("ready");
+    told();
+    let began = Instant::now();
+    let to = SockaddrIn::from(SocketAddrV4::new(target, 0));
+    let mut sent = 0_u64;
+    while began.elapsed() < FLOOD {
+        if sent as f64 > began.elapsed().as_secs_f64() * FLOOD_HZ {
+            std::thread::sleep(Duration::from_micros(200));
+            continue;
+        }
+        let hello = &hellos[random.next_u32() as usize % hellos.len()];
+        let from = Ipv4Addr::from(0xac10_0000 | (random.next_u32() & 0x000f_ffff));
+        let datagram = datagram(from, random.next_u32() as u16 | 1_024, target, hello);
+        if sendto(raw.as_raw_fd(), &datagram, &to, MsgFlags::empty()).is_ok() {
+            sent += 1;
+        }
+    }
+    answer(sent);
+    told();
+    std::process::exit(0);
+}
+
+/// An IPv4 packet with a UDP datagram without checksum (RFC 768, RFC 791).
+fn datagram(from: Ipv4Addr, port: u16, to: Ipv4Addr, content: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0];
+    packet.extend(from.octets());
+    packet.extend(to.octets());
+    packet.extend(port.to_be_bytes());
+    packet.extend(PORT.to_be_bytes());
+    packet.extend((content.len() as u16 + 8).to_be_bytes());
+    packet.extend([0; 2]);
+    packet.extend(content);
+    packet
+}
+
+/// A router at host 1, whom vehicles at host 0 and a neighbour at host 2 know, all with certificates.
+struct Scene {
+    lab: Lab,
+    certificates: Certificates,
+}
+
+/// What the neighbour's messages took there and back.
+struct RoundTrips {
+    count: u64,
+    median: Duration,
+    p99: Duration,
+}
+
+impl std::fmt::Display for RoundTrips {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {:?}, p99 {:?}", self.count, self.median, self.p99)
+    }
+}
+
+impl Scene {
+    fn new(test: &str) -> Option<Self> {
+        lab_or_skip(test)?;
+        let lab = Lab::new(3).expect("a lab of three");
+        let addresses = vec![lab.host(1).ipv4().to_string(), "127.0.0.1".to_owned()];
+        let certificates = Certificates::make(addresses).expect("certificates");
+        Some(Self { lab, certificates })
+    }
+
+    fn start(&self, host: usize, role: &str, more: &[(&str, String)]) -> Role {
+        let endpoint =
+            format!("arq/{}:{PORT}{}", self.lab.host(1).ipv4(), self.certificates.mutual());
+        let env = [&[("ENDPOINT", endpoint)], more].concat();
+        Role::start(self.lab.host(host), &format!("crowds::{role}"), &env)
+    }
+
+    fn router(&self) -> Role {
+        ready(self.start(1, "router", &[]))
+    }
+
+    /// A neighbour, and how long its link took to open.
+    fn neighbour(&self) -> (Role, Duration) {
+        let mut neighbour = self.start(2, "neighbour", &[]);
+        let took = neighbour.answer().parse().expect("microseconds");
+        (neighbour, Duration::from_micros(took))
+    }
+
+    /// Leaves the processors to the others where they want them, as hosts elsewhere would.
+    fn stand_back(&self, role: &Role) {
+        sh(self.lab.host(0), &format!("chrt --idle --all-tasks --pid 0 {}", role.pid()));
+    }
+
+    /// Bytes that host 1 has received and sent.
+    fn traffic(&self) -> [u64; 2] {
+        let text = self.lab.host(1).run("cat", &["/proc/net/dev"]).expect("counters");
+        let line = text.lines().find_map(|line| line.trim().strip_prefix("eth0:")).expect("eth0");
+        let words: Vec<u64> = line.split_whitespace().flat_map(str::parse).collect();
+        [words[0], words[8]]
+    }
+}
+
+fn round_trips(neighbour: &mut Role) -> RoundTrips {
+    neighbour.tell("round trips");
+    let text = neighbour.answer();
+    let mut words = text.split(' ').map(|word| word.parse().expect("a number"));
+    let mut next = || words.next().expect("three numbers");
+    RoundTrips {
+        count: next(),
+        median: Duration::from_micros(next()),
+        p99: Duration::from_micros(next()),
+    }
+}
+
+/// What a process holds in memory, in bytes.
+fn resident(role: &Role) -> u64 {
+    let process = procfs::process::Process::new(role.pid() as i32).expect("the role lives");
+    process.statm().expect("its memory").resident * procfs::page_size()
+}
+
+/// A router crashes while 5 % of the packets to and from the vehicles are lost.
+#[test]
+fn five_hundred_vehicles_are_back_within_5_s_of_a_restart_and_delay_nobody() {
+    let _alone = alone();
+    let Some(scene) = Scene::new("five_hundred_vehicles") else { return };
+    scene.lab.host(0).set_loss(0.05).expect("loss can be set");
+    let from_vehicles = format!(
+        "iptables -w -t raw -A PREROUTING -s {} -m statistic --mode random --probability 0.05 -j DROP",
+        scene.lab.host(0).ipv4()
+    );
+    sh(scene.lab.host(1), &from_vehicles);
+    let mut router = scene.router();
+    let mut vehicles = ready(scene.start(0, "vehicles", &[]));
+    scene.stand_back(&vehicles);
+    let all_back = |vehicles: &mut Role| {
+        let began = Instant::now();
+        vehicles.tell("all");
+        assert_eq!(vehicles.answer(), "all");
+        began.elapsed()
+    };
+    let at_first = all_back(&mut vehicles);
+    router.kill();
+    vehicles.tell("mark");
+    assert_eq!(vehicles.answer(), "marked");
+    let _router = scene.router();
+    let (mut neighbour, opened) = scene.neighbour();
+    let back = all_back(&mut vehicles);
+    let meanwhile = round_trips(&mut neighbour);
+    std::thread::sleep(Duration::from_secs(5));
+    let after = round_trips(&mut neighbour);
+    println!(
+        "{VEHICLES} vehicles open after {at_first:?}, back {back:?} after the restart; the neighbour's link opens in \
+         {opened:?}, its round trips {meanwhile}, later {after}"
+    );
+    assert!(back < Duration::from_secs(5), "{back:?}");
+    assert!(meanwhile.p99 <= after.p99 + Duration::from_millis(5), "{meanwhile}, {after}");
+}
+
+/// HELLOs from a million addresses, 50,000 a second.
+#[test]
+fn a_flood_of_strangers_costs_no_memory_and_delays_nobody() {
+    let _alone = alone();
+    let Some(scene) = Scene::new("a_flood_of_strangers") else { return };
+    // What is answered goes to the strangers' host, which knows none of these addresses.
+    sh(scene.lab.host(1), &format!("ip route add {NOWHERE} via {}", scene.lab.host(0).ipv4()));
+    let router = scene.router();
+    let (mut neighbour, _) = scene.neighbour();
+    let more =
+        [("KEYS", scene.certificates.mutual()), ("TARGET", scene.lab.host(1).ipv4().to_string())];
+    let mut strangers = ready(scene.start(0, "strangers", &more));
+    std::thread::sleep(Duration::from_secs(3));
+    let before = (round_trips(&mut neighbour), resident(&router), scene.traffic());
+    strangers.tell("go");
+    std::thread::sleep(FLOOD / 2);
+    let (_late, opened) = scene.neighbour();
+    let sent: u64 = strangers.answer().parse().expect("a count");
+    let after = (round_trips(&mut neighbour), resident(&router), scene.traffic());
+    let [received, answered] = [0, 1].map(|side| after.2[side] - before.2[side]);
+    println!(
+        "{sent} HELLOs in {FLOOD:?}, {received} bytes in, {answered} out; memory {} -> {}; the neighbour's round trips \
+         {} -> {}; an honest link opens in {opened:?}",
+        before.1, after.1, before.0, after.0
+    );
+    assert!(answered <= 3 * received);
+    assert!(after.1 <= before.1 + 20_000_000);
+    assert!(opened <= Duration::from_secs(2));
+    assert!(after.0.p99 <= 2 * before.0.p99.max(Duration::from_millis(1)));
+}
