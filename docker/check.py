@@ -4,7 +4,7 @@
 
 Builds them (the first time takes as long as compiling zenoh twice), starts containers on a network of its own and
 checks the router's user, ports, health, end, arguments and plugins, messages over arq/ between containers with and
-without loss, the bench, and the demo of compose.yaml. Leaves nothing behind but the images.
+without loss, the bench, the demo of compose.yaml, and the router of secured.yaml. Leaves nothing behind but the images.
 
 One line per check, PASS or FAIL; the exit status is the number of checks that failed (at most 99). Without docker it
 says so and is a success.
@@ -23,6 +23,7 @@ from functools import partial
 
 import demo
 import engine
+import fleet
 from engine import CheckFailed, Ground, await_lines, await_that, inspect, logs, run
 
 TAGS = {target: f"zenoh-arq/{target}" for target in ("zenohd", "examples", "bench", "lossy")}
@@ -241,6 +242,7 @@ def main() -> int:
         ("examples: the demo's page", page),
         ("bench: in a container", bench_in_a_container),
         ("compose: the demo", demo.check),
+        ("compose: a router of its own fleet", partial(fleet.check, EXAMPLES)),
     ]:
         report.check(title, check)
     if not report.passed + len(report.failed):
