@@ -45,14 +45,24 @@ impl Certificates {
         })
     }
 
-    /// The keys of an `arq/` endpoint whose two sides show each other the listener's certificate, with their `#`.
-    pub fn mutual(&self) -> String {
+    /// The keys of an `arq/` endpoint whose listener shows its certificate, with their `#`.
+    pub fn of_listener(&self) -> String {
         let [authority, certificate, key] = self.files();
         let (authority, certificate, key) =
             (authority.display(), certificate.display(), key.display());
         format!(
-            "#enable_mtls=true;root_ca_certificate_file={authority};\
-             listen_certificate_file={certificate};listen_private_key_file={key};\
+            "#root_ca_certificate_file={authority};\
+             listen_certificate_file={certificate};listen_private_key_file={key}"
+        )
+    }
+
+    /// The same where who connects shows that certificate, too.
+    pub fn mutual(&self) -> String {
+        let [_, certificate, key] = self.files();
+        let (listener, certificate, key) =
+            (self.of_listener(), certificate.display(), key.display());
+        format!(
+            "{listener};enable_mtls=true;\
              connect_certificate_file={certificate};connect_private_key_file={key}"
         )
     }

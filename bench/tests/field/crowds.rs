@@ -49,10 +49,14 @@ const LANE: Option<Priority> = Some(Priority::Data);
 
 /// Clients whose HELLOs the strangers repeat.
 const HELLOS: usize = 64;
+/// What a busy host delays a process now and then.
+const HICCUP: Duration = Duration::from_millis(10);
 const FLOOD_HZ: f64 = 50_000.0;
 /// Decides who seems to say which HELLO.
 const SEED: u64 = 1;
-const FLOOD: Duration = Duration::from_secs(10);
+const FLOOD: Duration = Duration::from_secs(20);
+/// Clients that begin and never finish.
+const HALF_OPEN: usize = 100;
 /// Where the strangers seem to be.
 const NOWHERE: &str = "172.16.0.0/12";
 
@@ -176,17 +180,13 @@ fn vehicles() {
     std::process::exit(0);
 }
 
-/// HELLOs of clients that never were, from addresses that never had one.
-#[test]
-#[ignore = "a role that other tests start"]
-fn strangers() {
+/// What clients say first, to a server of our own that does not answer.
+fn hellos(count: usize) -> Vec<Vec<u8>> {
     let runtime = runtime();
-    // What clients say first to a server of our own that does not answer.
     let silent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    let keys = parameter("KEYS");
-    let at = format!("arq/{}{keys}", silent.local_addr().expect("an address"));
+    let at = format!("arq/{}{}", silent.local_addr().expect("an address"), parameter("KEYS"));
     let mut hellos = BTreeMap::new();
-    while hellos.len() < HELLOS {
+    while hellos.len() < count {
         let endpoint: EndPoint = at.parse().expect("an endpoint");
         let manager = LinkManagerUnicastArq::new(flume::unbounded().0);
         let attempt = runtime.spawn(async move { manager.new_link(endpoint).await.map(drop) });
@@ -195,15 +195,25 @@ fn strangers() {
         hellos.entry(from).or_insert_with(|| buffer[..length].to_vec());
         attempt.abort();
     }
-    let hellos: Vec<_> = hellos.into_values().collect();
+    hellos.into_values().collect()
+}
+
+fn target() -> Ipv4Addr {
+    parameter("TARGET").parse().expect("an address")
+}
+
+/// HELLOs of clients that never were, from addresses that never had one.
+#[test]
+#[ignore = "a role that other tests start"]
+fn strangers() {
+    let hellos = hellos(HELLOS);
     let raw = socket(AddressFamily::Inet, SockType::Raw, SockFlag::empty(), SockProtocol::Raw)
         .expect("a raw socket");
-    let target: Ipv4Addr = parameter("TARGET").parse().expect("an address");
+    let to = SockaddrIn::from(SocketAddrV4::new(target(), 0));
     let mut random = ChaCha8Rng::seed_from_u64(SEED);
     answer("ready");
     told();
     let began = Instant::now();
-    let to = SockaddrIn::from(SocketAddrV4::new(target, 0));
     let mut sent = 0_u64;
     while began.elapsed() < FLOOD {
         if sent as f64 > began.elapsed().as_secs_f64() * FLOOD_HZ {
@@ -212,12 +222,31 @@ fn strangers() {
         }
         let hello = &hellos[random.next_u32() as usize % hellos.len()];
         let from = Ipv4Addr::from(0xac10_0000 | (random.next_u32() & 0x000f_ffff));
-        let datagram = datagram(from, random.next_u32() as u16 | 1_024, target, hello);
+        let datagram = datagram(from, random.next_u32() as u16 | 1_024, target(), hello);
         if sendto(raw.as_raw_fd(), &datagram, &to, MsgFlags::empty()).is_ok() {
             sent += 1;
         }
     }
     answer(sent);
+    told();
+    std::process::exit(0);
+}
+
+/// Clients that begin, and hear what the router answers, and say no more.
+#[test]
+#[ignore = "a role that other tests start"]
+fn unfinished() {
+    let calls = hellos(HALF_OPEN).into_iter().map(|hello| {
+        let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+        socket.send_to(&hello, (target(), PORT)).expect("it leaves");
+        socket
+    });
+    let calls: Vec<_> = calls.collect();
+    let answered = calls.iter().filter(|socket| {
+        socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a time limit");
+        socket.recv(&mut [0; 2_048]).is_ok()
+    });
+    answer(answered.count());
     told();
     std::process::exit(0);
 }
@@ -274,6 +303,11 @@ impl Scene {
         ready(self.start(1, "router", &[]))
     }
 
+    /// What those need who only say HELLO.
+    fn aim(&self) -> [(&'static str, String); 2] {
+        [("KEYS", self.certificates.mutual()), ("TARGET", self.lab.host(1).ipv4().to_string())]
+    }
+
     /// A neighbour, and how long its link took to open.
     fn neighbour(&self) -> (Role, Duration) {
         let mut neighbour = self.start(2, "neighbour", &[]);
@@ -281,9 +315,10 @@ impl Scene {
         (neighbour, Duration::from_micros(took))
     }
 
-    /// Leaves the processors to the others where they want them, as hosts elsewhere would.
+    /// Leaves most of the processors to the others where they want them, as hosts elsewhere would.
     fn stand_back(&self, role: &Role) {
-        sh(self.lab.host(0), &format!("chrt --idle --all-tasks --pid 0 {}", role.pid()));
+        let script = format!("renice -n 5 $(ls /proc/{}/task) >/dev/null", role.pid());
+        sh(self.lab.host(0), &script);
     }
 
     /// Bytes that host 1 has received and sent.
@@ -338,8 +373,10 @@ fn five_hundred_vehicles_are_back_within_5_s_of_a_restart_and_delay_nobody() {
     vehicles.tell("mark");
     assert_eq!(vehicles.answer(), "marked");
     let _router = scene.router();
+    let restarted = Instant::now();
     let (mut neighbour, opened) = scene.neighbour();
-    let back = all_back(&mut vehicles);
+    all_back(&mut vehicles);
+    let back = restarted.elapsed();
     let meanwhile = round_trips(&mut neighbour);
     std::thread::sleep(Duration::from_secs(5));
     let after = round_trips(&mut neighbour);
@@ -348,7 +385,9 @@ fn five_hundred_vehicles_are_back_within_5_s_of_a_restart_and_delay_nobody() {
          {opened:?}, its round trips {meanwhile}, later {after}"
     );
     assert!(back < Duration::from_secs(5), "{back:?}");
-    assert!(meanwhile.p99 <= after.p99 + Duration::from_millis(5), "{meanwhile}, {after}");
+    assert!(meanwhile.count >= 50, "{meanwhile}");
+    let limit = after.p99.max(HICCUP) + Duration::from_millis(5);
+    assert!(meanwhile.p99 <= limit, "{meanwhile}, {after}");
 }
 
 /// HELLOs from a million addresses, 50,000 a second.
@@ -360,9 +399,7 @@ fn a_flood_of_strangers_costs_no_memory_and_delays_nobody() {
     sh(scene.lab.host(1), &format!("ip route add {NOWHERE} via {}", scene.lab.host(0).ipv4()));
     let router = scene.router();
     let (mut neighbour, _) = scene.neighbour();
-    let more =
-        [("KEYS", scene.certificates.mutual()), ("TARGET", scene.lab.host(1).ipv4().to_string())];
-    let mut strangers = ready(scene.start(0, "strangers", &more));
+    let mut strangers = ready(scene.start(0, "strangers", &scene.aim()));
     std::thread::sleep(Duration::from_secs(3));
     let before = (round_trips(&mut neighbour), resident(&router), scene.traffic());
     strangers.tell("go");
@@ -376,8 +413,28 @@ fn a_flood_of_strangers_costs_no_memory_and_delays_nobody() {
          {} -> {}; an honest link opens in {opened:?}",
         before.1, after.1, before.0, after.0
     );
-    assert!(answered <= 3 * received);
+    let least = FLOOD_HZ * FLOOD.as_secs_f64() * 0.9;
+    assert!(sent as f64 >= least, "the flood was to have {least} HELLOs");
+    // It answers few: far below the threefold that a single one may get.
+    assert!(10 * answered <= received);
     assert!(after.1 <= before.1 + 20_000_000);
     assert!(opened <= Duration::from_secs(2));
-    assert!(after.0.p99 <= 2 * before.0.p99.max(Duration::from_millis(1)));
+    // Below that it is the host's hiccups that are measured.
+    assert!(after.0.p99 <= 2 * before.0.p99.max(HICCUP));
+    assert!(after.0.median <= 2 * before.0.median.max(HICCUP / 10));
+}
+
+/// A hundred begin at once and say no more: an honest one opens as usual.
+#[test]
+fn clients_that_never_finish_keep_nobody_out() {
+    let _alone = alone();
+    let Some(scene) = Scene::new("clients_that_never_finish") else { return };
+    let _router = scene.router();
+    let (_early, usual) = scene.neighbour();
+    let mut unfinished = scene.start(0, "unfinished", &scene.aim());
+    let answered: usize = unfinished.answer().parse().expect("a count");
+    let (_late, opened) = scene.neighbour();
+    println!("{answered} of {HALF_OPEN} answered; a link opens in {opened:?}, {usual:?} before");
+    assert_eq!(answered, HALF_OPEN);
+    assert!(opened <= usual + Duration::from_millis(100), "{opened:?}, {usual:?} before");
 }

@@ -111,7 +111,7 @@ fn a_killed_process_leaves_the_graph_at_once_on_one_host() {
 #[test]
 fn a_killed_process_of_a_secured_link_leaves_the_graph_at_once() {
     let certificates = Certificates::make(vec!["10.77.0.2".to_owned()]).expect("certificates");
-    for keys in [PSK.to_owned(), certificates.mutual()] {
+    for keys in [PSK.to_owned(), certificates.of_listener(), certificates.mutual()] {
         a_killed_process("killed, secured", [1, 0], "10.77.0.2", &keys);
     }
 }
