@@ -49,6 +49,9 @@ pub struct HostConfig {
     pub name: &'static str,
     /// The address of its socket.
     pub address: SocketAddr,
+    /// The IP address that its system tells the connection, another one than that of `address` behind a NAT. By default
+    /// it tells none.
+    pub local_ip: Option<IpAddr>,
     /// Its endpoint.
     pub endpoint: EndpointConfig,
     /// What the application does on a connection that was accepted.
@@ -79,6 +82,7 @@ impl HostConfig {
         Self {
             name,
             address,
+            local_ip: None,
             endpoint: EndpointConfig::default(),
             on_accept: AppPlan::default(),
             timer_lateness: Duration::ZERO,

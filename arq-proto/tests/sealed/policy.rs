@@ -10,14 +10,14 @@ use arq_proto::{
 };
 use arq_sim::{
     toy::{Flights, Toy},
-    Clock, Pair, Scenario,
+    AppPlan, Clock, HostConfig, Pair, Scenario, WireConfig, World,
 };
 
-use crate::common::SEC;
+use crate::common::{MS, SEC};
 
 fn error_of(scenario: &Scenario, connect: impl Into<Connect>) -> Option<ConnectionError> {
     let mut pair = Pair::new(scenario);
-    let plan = arq_sim::AppPlan::default();
+    let plan = AppPlan::default();
     let id = pair.world.connect(pair.client, pair.server, connect, plan);
     pair.run(5 * SEC, |pair| pair.world.conn(id).closed.is_some()).unwrap();
     let (at, error) = pair.world.conn(id).closed.clone().unwrap();
@@ -116,4 +116,27 @@ fn a_false_newcomer_does_not_take_the_place_of_the_one_that_lives() {
     assert_eq!(accept(Some(9)).1, None, "another address");
     assert_eq!(accept(None).1, Some(first));
     assert_eq!(accept(None).1, Some(first));
+}
+
+/// A host has several addresses: who asked at one of them takes no answer from another.
+#[test]
+fn a_server_answers_from_where_it_was_asked() {
+    let toy: Arc<dyn Security> = Arc::new(Toy::new(Flights::default()));
+    let address = SocketAddr::from(([10, 0, 0, 1], 7447));
+    let accept = EndpointConfig::new(ValidConfig::default());
+    let mut world = World::new(1);
+    let server = world.add_host(HostConfig {
+        local_ip: Some(address.ip()),
+        endpoint: accept.with_protection(Protection::Sealed(toy.clone())),
+        ..HostConfig::new("server", address)
+    });
+    let client = world.add_host(HostConfig::new("client", ([10, 0, 0, 2], 7).into()));
+    world.lay_wire(client, server, WireConfig::with_delay(10 * MS));
+    world.lay_wire(server, client, WireConfig::with_delay(10 * MS));
+    let connect = Connect::sealed(ValidConfig::default(), toy, "server");
+    world.connect(client, server, connect, AppPlan::default());
+    world.run_until(SEC, |world| !world.accepted(server).is_empty()).unwrap();
+    let accepted = world.conn(world.accepted(server)[0]);
+    assert_eq!(accepted.connected_at, None, "it has yet to answer");
+    assert_eq!(accepted.connection().local_ip(), Some(address.ip()));
 }

@@ -115,11 +115,12 @@ impl World {
     ) {
         let clock = self.clock;
         let id = ConnId { host, handle, life: self.hosts[host.0].life };
-        let ecn = datagram.ecn.filter(|_| self.hosts[host.0].config.has_ecn);
+        let config = &self.hosts[host.0].config;
+        let (to, ecn) = (config.local_ip, datagram.ecn.filter(|_| config.has_ecn));
         if let Some(conn) = self.live_conn(id) {
             conn.watch.on_datagrams(&clock, 1);
             let bytes = &mut datagram.bytes.to_vec();
-            let received = arq_proto::Datagram::new(datagram.from, None, bytes);
+            let received = arq_proto::Datagram::new(datagram.from, to, bytes);
             let received = received.through(socket).with_ecn(ecn);
             conn.connection.handle_datagrams(clock.now(), [received]);
             if !(self.hosts[host.0].config.reads_together && self.more_arrives(datagram)) {

@@ -123,6 +123,8 @@ impl Connection {
         if hello.scid != self.path.remote_cid || arrived.from != self.path.remote {
             return Err(DecodeError::Invalid("hello.scid"));
         }
+        // Whoever asked at one of several addresses takes no answer from another.
+        self.path.local_ip = arrived.to.or(self.path.local_ip);
         let answering = self.answering().ok_or(DecodeError::Invalid("packet.kind"))?;
         answering.received += datagram.len();
         let answered_at = answering.answered_at;
