@@ -21,10 +21,10 @@
 //! - **ARQ-SUS-3** The time of a suspicion is that of *n* PINGs: *n* - 1 intervals and one PTO base. *n* is
 //!   `ceil(ln 0.000001 / ln q)`, 3 to 24: a living peer leaves all of them unanswered with a chance of 1 in a
 //!   million. `q` is the chance that a PING or its answer is lost (ARQ-LOS-3). The time is at least 80 ms; with
-//!   only reports, 250 ms if this side opened the association, and 1.25 s if the peer did. There is no least time
-//!   if the peer is on the same machine and has kept its address.
-//! - **ARQ-SUS-4** Where the evidence is that of ARQ-RPL-2, or that and reports, the time of ARQ-SUS-3 is at least
-//!   1.25 s, and counts from the first question in any case.
+//!   only reports, 250 ms if this side opened the association or the peer has its address from no NAT (ARQ-RPL-3), and
+//!   1.25 s else. There is no least time if the peer is on the same machine and has kept its address.
+//! - **ARQ-SUS-4** Where the evidence is that of ARQ-RPL-2, the time of ARQ-SUS-3 is at least 1.25 s, and counts from the
+//!   first question in any case. With reports beside it from a host that is behind no NAT, 250 ms are enough.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -52,9 +52,9 @@ const QUESTIONS_IN_BASE: u32 = 3;
 const MIN_SILENCE: Duration = Duration::from_millis(80);
 /// The same where there are only reports: a fade, or a firewall that reloads its rules, makes some, too.
 const MIN_SILENCE_OF_REPORTED: Duration = Duration::from_millis(250);
-/// The same for a peer that has dialled. A NAT that lost the peer's mapping answers in its place. The mapping is new once
-/// the peer sends, which it does each second while nobody answers. And where another program of the peer's host has come:
-/// that host is up, and stands still for no longer than a second.
+/// The same for a peer that has dialled, perhaps through a NAT. One that lost the peer's mapping answers in its place. The
+/// mapping is new once the peer sends, which it does each second while nobody answers. And where another program of the
+/// peer's host has come: that host is up, and stands still for no longer than a second.
 const MIN_SILENCE_OF_DIALLER: Duration = Duration::from_millis(1_250);
 /// Longest interval between questions beyond those that the verdict needs.
 const MAX_INTERVAL: Duration = Duration::from_millis(250);
@@ -99,6 +99,8 @@ impl Evidence {
 pub(super) struct Suspicion {
     /// The first that was more than a report.
     evidence: Evidence,
+    /// There was a report, too.
+    reported: bool,
     since: Instant,
     /// Questions that a living peer does not leave unanswered: silence since must not count as loss.
     questions: u32,
@@ -150,6 +152,7 @@ impl Connection {
                 self.counters.suspicions += 1;
                 empty.insert(Suspicion {
                     evidence,
+                    reported: false,
                     since: now,
                     questions,
                     refused: 0,
@@ -162,6 +165,7 @@ impl Connection {
         if suspicion.evidence.yields_to(evidence) {
             suspicion.evidence = evidence;
         }
+        suspicion.reported |= evidence == Evidence::PortClosed;
         let is_new = suspicion.refused == 0;
         if is_new || number > suspicion.latest {
             suspicion.refused += 1;
@@ -238,12 +242,17 @@ impl Connection {
 
     /// The last question is given a whole probe time-out.
     fn least_silence(&self, suspicion: &Suspicion) -> Duration {
-        let least = match (self.is_on_this_host(), suspicion.evidence, self.dialled) {
-            (_, Evidence::Sibling, _) => MIN_SILENCE_OF_DIALLER,
-            (true, ..) => Duration::ZERO,
-            (false, Evidence::PortClosed, true) => MIN_SILENCE_OF_REPORTED,
-            (false, Evidence::PortClosed, false) => MIN_SILENCE_OF_DIALLER,
-            (false, ..) => MIN_SILENCE,
+        // A frozen program keeps its port open, and no NAT answers in its place.
+        let reports_itself = self.dialled || self.is_behind_no_nat();
+        let least = match (self.is_on_this_host(), suspicion.evidence) {
+            (_, Evidence::Sibling) if suspicion.reported && reports_itself => {
+                MIN_SILENCE_OF_REPORTED
+            }
+            (_, Evidence::Sibling) => MIN_SILENCE_OF_DIALLER,
+            (true, _) => Duration::ZERO,
+            (false, Evidence::PortClosed) if reports_itself => MIN_SILENCE_OF_REPORTED,
+            (false, Evidence::PortClosed) => MIN_SILENCE_OF_DIALLER,
+            (false, _) => MIN_SILENCE,
         };
         let intervals = (suspicion.questions - 1) * self.question_interval(suspicion.evidence);
         least.max(intervals + self.path.recovery.pto_base())
@@ -255,6 +264,11 @@ impl Connection {
             Evidence::PortClosed if !self.is_on_this_host() => base,
             _ => base / QUESTIONS_IN_BASE,
         }
+    }
+
+    /// Whether the peer's own system has the address where it is.
+    fn is_behind_no_nat(&self) -> bool {
+        self.path.peer_local_ip == Some(self.path.remote.ip().to_canonical())
     }
 
     /// Whether the peer is. One that has moved is behind a proxy of this host.

@@ -88,7 +88,9 @@ impl Endpoint {
             match frame {
                 HandshakeFrame::Cookie(bytes) => cookie = Some(bytes),
                 HandshakeFrame::Flight(_) => has_flight = true,
-                HandshakeFrame::Host(_) | HandshakeFrame::Close { .. } => {}
+                HandshakeFrame::Host(_)
+                | HandshakeFrame::LocalAddress(_)
+                | HandshakeFrame::Close { .. } => {}
             }
         }
         if !has_flight {

@@ -6,6 +6,8 @@
 //! The flights of a handshake are coded as messages are (see [`crate::fec`]): any *k* of their symbols are enough, and
 //! each repetition brings other ones.
 
+use std::net::IpAddr;
+
 use super::{
     checksum::{append_checksum, finish, CHECKSUM_BYTES},
     cursor::{put_varint, DecodeError, Reader},
@@ -23,6 +25,7 @@ const PADDING: u8 = 0x00;
 const COOKIE: u8 = 0x01;
 const CLOSE: u8 = 0x04;
 const HOST: u8 = 0x08;
+const LOCAL_ADDRESS: u8 = 0x0a;
 const FLIGHT: u8 = 0x09;
 
 /// The longest flight, in bytes: certificate chains of three RSA-4096 keys are a third of it.
@@ -90,6 +93,8 @@ pub enum HandshakeFrame<'a> {
     Flight(FlightFrame<'a>),
     /// What names the client's host as long as its system runs. Sealed alone.
     Host(u64),
+    /// The client's IP address as its own system has it. Sealed alone.
+    LocalAddress(IpAddr),
     /// There will be no association. Sealed alone.
     Close {
         /// The alert (RFC 8446 §6).
@@ -102,6 +107,8 @@ pub enum HandshakeFrame<'a> {
 impl<'a> HandshakeFrame<'a> {
     /// Bytes of a [`Self::Host`].
     pub const HOST_BYTES: usize = 1 + 8;
+    /// Bytes of a [`Self::LocalAddress`], at most.
+    pub const LOCAL_ADDRESS_BYTES: usize = 1 + 1 + 16;
 
     /// Appends the frame.
     pub fn encode(&self, out: &mut Vec<u8>) {
@@ -115,6 +122,14 @@ impl<'a> HandshakeFrame<'a> {
             Self::Host(host) => {
                 out.push(HOST);
                 out.extend_from_slice(&host.to_be_bytes());
+            }
+            Self::LocalAddress(IpAddr::V4(ip)) => {
+                out.extend_from_slice(&[LOCAL_ADDRESS, 4]);
+                out.extend_from_slice(&ip.octets());
+            }
+            Self::LocalAddress(IpAddr::V6(ip)) => {
+                out.extend_from_slice(&[LOCAL_ADDRESS, 16]);
+                out.extend_from_slice(&ip.octets());
             }
             Self::Close { alert, reason } => {
                 out.extend_from_slice(&[CLOSE, *alert]);
@@ -137,6 +152,7 @@ impl<'a> HandshakeFrame<'a> {
             }
             FLIGHT => Self::Flight(FlightFrame::decode(reader)?),
             HOST => Self::Host(reader.u64("host")?),
+            LOCAL_ADDRESS => Self::LocalAddress(decode_address(reader)?),
             CLOSE => {
                 let alert = reader.u8("close.alert")?;
                 let reason = reader.prefixed("close.reason")?;
@@ -294,5 +310,14 @@ impl Terms {
             }
         }
         Ok(terms)
+    }
+}
+fn decode_address(reader: &mut Reader<'_>) -> Result<IpAddr, DecodeError> {
+    let invalid = |_| DecodeError::Invalid("local_address");
+    let len = reader.u8("local_address.length")?;
+    let octets = reader.bytes(len.into(), "local_address")?;
+    match len {
+        4 => <[u8; 4]>::try_from(octets).map(IpAddr::from).map_err(invalid),
+        _ => <[u8; 16]>::try_from(octets).map(IpAddr::from).map_err(invalid),
     }
 }

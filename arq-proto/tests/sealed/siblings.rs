@@ -6,15 +6,19 @@
 //! All clients here have the same credentials, and one IP address: a fleet with one pre-shared key behind one NAT. What
 //! names their hosts differs, where they are not programs of one host.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use arq_proto::{
     session::{Protection, Security},
-    Connect, ConnectionError, EndpointConfig, ValidConfig,
+    Connect, ConnectionError, EndpointConfig, Unreachable, UnreachableReport, ValidConfig,
 };
 use arq_sim::{
     toy::{Flights, Toy},
-    AppPlan, ConnId, Flow, HostConfig, HostId, Loss, WireConfig, World,
+    AppPlan, ConnId, Datagram, Flow, Forged, HostConfig, HostId, Loss, Verdict, WireConfig, World,
 };
 
 use crate::common::{lossy, seeds, MS, SEC};
@@ -46,7 +50,11 @@ impl Scene {
     }
 
     fn add_at(&mut self, name: &'static str, address: SocketAddr) -> HostId {
-        let host = self.world.add_host(HostConfig::new(name, address));
+        self.add_host(HostConfig::new(name, address))
+    }
+
+    fn add_host(&mut self, config: HostConfig) -> HostId {
+        let host = self.world.add_host(config);
         self.lay_wires(host, &self.wire.clone());
         host
     }
@@ -171,6 +179,71 @@ fn one_that_comes_back_from_its_port_ends_it_sooner() {
             scene.end_of(old, since)
         });
         assert!(longest < 500 * MS, "{longest:?}");
+    }
+}
+
+/// The process of a client is killed, and its host says so of whatever comes for it. How long after the first such report
+/// the association has ended, where the client's system has the address `local`, and comes back from another port if it
+/// `returns`.
+fn reported(scene: &mut Scene, local: [u8; 4], returns: bool) -> Duration {
+    const WAY: Duration = Duration::from_millis(10);
+    let at = |port| ([10, 0, 0, 2], port).into();
+    let host = |name, port| HostConfig {
+        local_ip: Some(IpAddr::from(local)),
+        ..HostConfig::new(name, at(port))
+    };
+    let client = scene.add_host(host("client", PORT));
+    let (old, _) = scene.open(client, "robot 1");
+    scene.run(SEC);
+    let arriving = Arc::new(Mutex::new(Vec::new()));
+    let seen = arriving.clone();
+    scene.world.set_tap(move |time, datagram: &Datagram, _: &mut Vec<Forged>| {
+        if datagram.to == at(PORT) {
+            seen.lock().unwrap().push((time + 2 * WAY, datagram.bytes.to_vec()));
+        }
+        Verdict::Pass
+    });
+    scene.world.vanish(client);
+    if returns {
+        let again = scene.add_host(host("again", PORT + 1));
+        scene.open(again, "robot 1");
+    }
+    let mut first = None;
+    for _ in 0..1_000 {
+        scene.run(5 * MS);
+        if let Some((end, error)) = scene.world.conn(old).closed.clone() {
+            let expected = [ConnectionError::PeerGone, ConnectionError::Replaced];
+            assert_eq!(error, expected[usize::from(returns)]);
+            return end - first.expect("it was reported");
+        }
+        let now = scene.world.now();
+        let due = |(time, _): &mut (Duration, Vec<u8>)| *time <= now;
+        let arrived: Vec<_> = arriving.lock().unwrap().extract_if(.., due).collect();
+        for (_, bytes) in arrived {
+            first.get_or_insert(now);
+            let quote = &bytes[..bytes.len().min(500)];
+            let report = UnreachableReport::new(Unreachable::Port, at(PORT), at(PORT).ip(), quote);
+            scene.world.with_conn(old, |clock, connection, _| {
+                connection.handle_unreachable(clock.now(), &report);
+            });
+        }
+    }
+    panic!("seed {}: it has not ended", scene.seed);
+}
+
+// ARQ-RPL-3, ARQ-SUS-3, ARQ-SUS-4
+#[test]
+fn a_host_that_is_behind_no_nat_is_believed_sooner_that_its_client_is_gone() {
+    for (local, most, least) in
+        [([10, 0, 0, 2], 350 * MS, 200 * MS), ([192, 168, 0, 2], 1_400 * MS, 1_200 * MS)]
+    {
+        for returns in [false, true] {
+            for seed in seeds(20) {
+                let mut scene = Scene::new(seed, WireConfig::with_delay(10 * MS));
+                let took = reported(&mut scene, local, returns);
+                assert!((least..=most).contains(&took), "seed {seed}, {local:?}: {took:?}");
+            }
+        }
     }
 }
 

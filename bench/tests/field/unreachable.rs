@@ -15,7 +15,7 @@ use crate::{
 /// How much later than over TCP something may happen over `arq/`.
 pub(crate) const LATER: Duration = Duration::from_millis(500);
 pub(crate) const LINKS: [&str; 2] = ["tcp", "arq"];
-pub(crate) const PSK: &str = "#psk_base64=Zm9yIHRlc3RzIG9ubHkh";
+pub(crate) const PSK: &str = "#psk_base64=Zm9yIHRoZSB0ZXN0cyBvbmx5IQ==";
 /// A network for documentation (RFC 5737), which no host of a lab has a route to.
 const NO_ROUTE: &str = "192.0.2.1";
 /// In the network of the lab, and nobody's.

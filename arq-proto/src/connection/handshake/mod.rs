@@ -105,6 +105,7 @@ impl Connection {
         let Some(handshake) = &mut self.handshake else { return Ok(()) };
         let (session, application) = (handshake.session.take(), handshake.application.take());
         let host = handshake.host.filter(|_| !self.dialled);
+        let client_ip = handshake.client_ip.filter(|_| !self.dialled);
         let (Some(session), Some((keys, updates))) = (session, application) else {
             return Err(SessionError::new(None, "the session has no keys"));
         };
@@ -118,6 +119,7 @@ impl Connection {
             return Err(differs("the peer speaks of other ids than its packets".into()));
         }
         self.peer_identity = session.peer();
+        self.path.peer_local_ip = client_ip;
         let paths_key = session.export();
         let update_after = self.config.key_update_packets.into();
         let sealed = Sealed::new(keys, updates, update_after, now);

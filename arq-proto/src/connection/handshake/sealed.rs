@@ -3,7 +3,7 @@
 //! What both sides of a cryptographic handshake have in common: a session, its flights, and the HANDSHAKE packets that
 //! carry them.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use super::{
     clear::MAX_INTERVAL,
@@ -58,6 +58,8 @@ pub(in crate::connection) struct Handshake<S> {
     pub(super) due: u8,
     /// What names the client's host, if it tells.
     pub(super) host: Option<u64>,
+    /// The client's IP address as its system has it, once it is known.
+    pub(super) client_ip: Option<IpAddr>,
     /// Something of the peer's has opened.
     pub(super) has_opened: bool,
     /// The last word, in a whole datagram.
@@ -103,6 +105,7 @@ impl<S> Handshake<S> {
             incoming: FlightIn::default(),
             due: 0,
             host: None,
+            client_ip: None,
             has_opened: false,
             farewell: None,
         }
@@ -210,8 +213,11 @@ impl<S> Handshake<S> {
     fn room_for_sealed(&self) -> usize {
         let beside = match (self.is_client, &self.clear) {
             (false, Some(clear)) => clear.symbol_bytes() + FlightFrame::MAX_OVERHEAD,
-            (true, _) if self.host.is_some() => HandshakeFrame::HOST_BYTES,
-            _ => 0,
+            (true, _) => {
+                let host = self.host.map_or(0, |_| HandshakeFrame::HOST_BYTES);
+                host + HandshakeFrame::LOCAL_ADDRESS_BYTES
+            }
+            (false, None) => 0,
         };
         let taken = HandshakeHeader::MAX_OVERHEAD + FlightFrame::MAX_OVERHEAD + beside;
         usize::from(self.datagram_bytes).saturating_sub(taken)
@@ -262,7 +268,10 @@ impl<S> Handshake<S> {
                     return Ok(Progress::Closed { alert, reason: reason.to_owned() });
                 }
                 HandshakeFrame::Host(host) if !self.is_client => self.host = Some(host),
-                HandshakeFrame::Host(_) | HandshakeFrame::Cookie(_) => {}
+                HandshakeFrame::LocalAddress(ip) if !self.is_client => self.client_ip = Some(ip),
+                HandshakeFrame::Host(_)
+                | HandshakeFrame::LocalAddress(_)
+                | HandshakeFrame::Cookie(_) => {}
             }
         }
         let is_over = |session: &dyn Session| !session.is_handshaking();
@@ -285,6 +294,9 @@ impl<S> Handshake<S> {
         if let Some(flight) = &mut self.sealed {
             if let (true, Some(host)) = (self.is_client, self.host) {
                 HandshakeFrame::Host(host).encode(&mut sealed);
+            }
+            if let (true, Some(ip)) = (self.is_client, self.client_ip) {
+                HandshakeFrame::LocalAddress(ip).encode(&mut sealed);
             }
             flight.next_symbol(|symbol| HandshakeFrame::Flight(symbol).encode(&mut sealed));
         }

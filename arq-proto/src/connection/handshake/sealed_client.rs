@@ -268,6 +268,7 @@ impl Connection {
         self.path.remote_cid = server;
         self.path.local_ip = arrived.to;
         let Some(handshake) = &mut self.handshake else { return };
+        handshake.client_ip = arrived.to.map(|ip| ip.to_canonical());
         handshake.clear = None;
         if let Side::Client(asking) = &mut handshake.side {
             asking.opened_at = Some(now);

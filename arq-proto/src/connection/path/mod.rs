@@ -51,6 +51,8 @@ pub(super) struct Path {
     pub(super) remote_cid: ConnectionId,
     pub(super) remote: SocketAddr,
     pub(super) local_ip: Option<IpAddr>,
+    /// The peer's IP address as its own system has it, where it has told.
+    pub(super) peer_local_ip: Option<IpAddr>,
     /// Between the peer and this side there is only memory.
     pub(super) is_local: bool,
     pub(super) recovery: Recovery,
@@ -124,6 +126,7 @@ impl Path {
             remote_cid: ConnectionId(0),
             remote,
             local_ip: None,
+            peer_local_ip: None,
             is_local: false,
             recovery: Recovery::new(config, mtu.size(), left_out, now),
             acks: AckManager::new(config.max_ack_delay, now),
