@@ -34,9 +34,9 @@ const FRAGMENT: u8 = 0x26;
 #[test]
 fn a_link_over_two_cables_lives_without_either() {
     let Some(cables) = Cables::lay_or_skip("a_link_over_two_cables") else { return };
-    let mut listener = Role::in_host(cables.server(), "role_listen", &[]);
+    let mut listener = Role::in_host(cables.server(), "role_listen");
     assert_eq!(listener.answer(), "listens");
-    let mut client = Role::in_host(cables.client(), "role_connect", &[]);
+    let mut client = Role::in_host(cables.client(), "role_connect");
     assert_eq!(client.answer(), "a b");
     for cable in ["a", "b"] {
         cables.take_down(cable);

@@ -48,9 +48,11 @@ fn a_routers_session_outlives_the_lease_without_either_cable() {
 
 fn outlives_the_lease(mode: &str) {
     let Some(cables) = Cables::lay_or_skip(mode) else { return };
-    let mut router = Role::in_host(cables.server(), "role_router", &[]);
+    let mut router = Role::in_host(cables.server(), "role_router");
     assert_eq!(router.answer(), "listens");
-    let mut publisher = Role::in_host(cables.client(), "role_publisher", &[(MODE, mode)]);
+    let mut command = cables.client().command(env::current_exe().unwrap());
+    command.env(MODE, mode);
+    let mut publisher = Role::start(command, "role_publisher").unwrap();
     let before = publisher.answer();
     assert!(before.starts_with("1 link, a b, "), "{before}");
     let goes_on = |publisher: &mut Role| {

@@ -5,12 +5,12 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod devices;
+mod privilege;
 mod support;
 
 use std::{
-    env,
-    os::unix::process::CommandExt as _,
-    process::Command,
+    future::Future,
     sync::{
         atomic::{AtomicU64, Ordering},
         Arc,
@@ -19,13 +19,12 @@ use std::{
 };
 
 use arq_tokio::{
-    socket::{udp::UdpDatagramSocket, DatagramSocket},
     Config, Connection, Endpoint, EndpointConfig, LaneId, PathInterface, Reliability,
     SocketOptions, ValidConfig,
 };
 use tokio::{runtime::Handle, sync::mpsc, time::timeout};
 
-use support::{answer, log, skipped, told, Cables, Role, SERVER};
+use support::{answer, log, told, Cables, Role, SERVER};
 
 const LANE: LaneId = LaneId::new(4, Reliability::Reliable).unwrap();
 /// A message each.
@@ -75,15 +74,18 @@ struct Heard {
 
 impl Session {
     fn begin_or_skip(test: &str) -> Option<Self> {
-        let cables = Cables::lay_or_skip(test)?;
-        let mut server = Role::in_host(cables.server(), "role_hear", &[]);
+        Some(Self::begin(Cables::lay_or_skip(test)?, "role_hear", "role_send"))
+    }
+
+    fn begin(cables: Cables, hear: &str, send: &str) -> Self {
+        let mut server = Role::in_host(cables.server(), hear);
         assert_eq!(server.answer(), "bound");
-        let mut client = Role::in_host(cables.client(), "role_send", &[]);
+        let mut client = Role::in_host(cables.client(), send);
         assert_eq!(client.answer(), "a=open b=open");
         client.tell("go");
         let mut session = Self { cables, client, server };
         session.goes_on();
-        Some(session)
+        session
     }
 
     /// Half a second passes.
@@ -95,13 +97,7 @@ impl Session {
     fn until(&mut self, paths: &str) {
         let begin = Instant::now();
         loop {
-            self.client.tell("paths?");
-            let stand = loop {
-                let said = self.client.answer();
-                if said != "goes on" {
-                    break said;
-                }
-            };
+            let stand = self.ask("paths?");
             if stand == paths {
                 return;
             }
@@ -109,15 +105,19 @@ impl Session {
         }
     }
 
-    /// Ends the session: all that was sent must have arrived.
-    fn end(mut self) -> Heard {
-        self.client.tell("stop");
-        let sent = loop {
+    fn ask(&mut self, question: &str) -> String {
+        self.client.tell(question);
+        loop {
             let said = self.client.answer();
             if said != "goes on" {
-                break said;
+                return said;
             }
-        };
+        }
+    }
+
+    /// Ends the session: all that was sent must have arrived.
+    fn end(mut self) -> Heard {
+        let sent = self.ask("stop");
         let said = self.server.answer();
         let numbers: Vec<u64> =
             sent.split(' ').chain(said.split(' ')).map(|number| number.parse().unwrap()).collect();
@@ -175,18 +175,11 @@ fn a_fade_that_nobody_tells_of_makes_no_message_late() {
 #[test]
 fn a_radio_that_is_plugged_in_later_and_pulled_gets_a_path_each_time() {
     let Some(mut session) = Session::begin_or_skip("a_radio_that_is_plugged_in") else { return };
-    let server = session.cables.server().pid();
     for _ in 0..2 {
         session.cables.client_ip("link del dev b");
         session.until("a=open b=paused");
         session.goes_on();
-        let cables = &session.cables;
-        cables.client_ip(&format!("link add name b type veth peer name b netns {server}"));
-        cables.server().run("ip", &["addr", "add", "10.78.2.2/24", "dev", "b"]).unwrap();
-        cables.server().run("ip", &["link", "set", "dev", "b", "up"]).unwrap();
-        cables.client_ip("addr add 10.78.2.1/24 dev b");
-        cables.client().sysctl("net.ipv4.conf.b.rp_filter", "0").unwrap();
-        cables.bring_up("b");
+        session.cables.lay_cable("b");
         session.until("a=open b=open");
     }
     let heard = session.end();
@@ -214,10 +207,10 @@ fn a_kernel_that_drops_the_answers_is_named_within_three_seconds() {
     let Some(cables) = Cables::lay_or_skip("a_kernel_that_drops_the_answers") else { return };
     // The best route to the server is by the other cable.
     cables.client().sysctl("net.ipv4.conf.b.rp_filter", "1").unwrap();
-    let mut server = Role::in_host(cables.server(), "role_hear", &[]);
+    let mut server = Role::in_host(cables.server(), "role_hear");
     assert_eq!(server.answer(), "bound");
     let begin = Instant::now();
-    let mut client = Role::in_host(cables.client(), "role_send", &[]);
+    let mut client = Role::in_host(cables.client(), "role_send");
     let warning = client.logged("WARN");
     assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
     assert!(warning.contains("sysctl -w net.ipv4.conf.b.rp_filter=2"), "{warning}");
@@ -227,11 +220,16 @@ fn a_kernel_that_drops_the_answers_is_named_within_three_seconds() {
 #[test]
 #[ignore = "a role, which other tests start"]
 fn role_hear() {
+    hear(EndpointConfig::new(config()));
+}
+
+fn hear(accepts: EndpointConfig) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let worst = Arc::<AtomicU64>::default();
         tokio::spawn(watch_hiccups(worst.clone()));
-        let server = Endpoint::server("0.0.0.0:7447".parse().unwrap(), config()).unwrap();
+        let (any, options) = ("0.0.0.0:7447".parse().unwrap(), SocketOptions::default());
+        let server = Endpoint::bind(any, &options, accepts, &Handle::current()).unwrap();
         answer("bound");
         let connection = server.accept().await.unwrap();
         let (mut messages, mut latest) = (0_u64, 0);
@@ -254,12 +252,16 @@ fn numbers<const N: usize>(message: &[u8]) -> [u64; N] {
 #[test]
 #[ignore = "a role, which other tests start"]
 fn role_send() {
+    send(connect());
+}
+
+fn send(connect: impl Future<Output = (Endpoint, Connection)>) {
     log();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let worst = Arc::<AtomicU64>::default();
         tokio::spawn(watch_hiccups(worst.clone()));
-        let (_endpoint, connection) = connect().await;
+        let (_endpoint, connection) = connect.await;
         let open = async {
             while stand(&connection) != "a=open b=open" {
                 tokio::time::sleep(PERIOD).await;
@@ -310,6 +312,10 @@ async fn send_until_told(connection: &Connection) -> u64 {
                     answer(stand(connection));
                     continue;
                 }
+                "interfaces?" => {
+                    answer(connection.interfaces().join(" "));
+                    continue;
+                }
                 _ => return sent,
             },
         }
@@ -320,33 +326,4 @@ async fn send_until_told(connection: &Connection) -> u64 {
             answer("goes on");
         }
     }
-}
-
-#[test]
-fn who_has_no_privilege_may_bind_to_an_interface() {
-    const NOBODY: u32 = 65_534;
-    let mut command = Command::new(env::current_exe().unwrap());
-    // Whoever runs this without being root is one who has none.
-    if nix::unistd::geteuid().is_root() {
-        command.uid(NOBODY).gid(NOBODY);
-    }
-    match Role::start(command, "role_bind", &[]) {
-        Ok(mut role) => assert_eq!(role.answer(), "bound"),
-        Err(error) => skipped("who_has_no_privilege", error),
-    }
-}
-
-#[test]
-#[ignore = "a role, which other tests start"]
-fn role_bind() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(async {
-        let mut options = SocketOptions::default();
-        options.interface = Some("lo".to_owned());
-        let bound = UdpDatagramSocket::bind("127.0.0.1:0".parse().unwrap(), &options);
-        answer(bound.map_or_else(
-            |error| error.to_string(),
-            |socket| if socket.local_addr().port() > 0 { "bound" } else { "unbound" }.to_owned(),
-        ));
-    });
 }

@@ -17,6 +17,8 @@ use netlab::{Host, Lab, LabError};
 /// The server's address, reached by either cable.
 pub(crate) const SERVER: &str = "10.79.0.1:7447";
 const ANSWER: &str = "answer:";
+/// Where the kernel says what is behind an interface.
+const DEVICES: &str = "/sys/class/net";
 
 /// A client (host 0) and a server (host 1) with cables `a` and `b`.
 pub(crate) struct Cables(Lab);
@@ -39,23 +41,33 @@ impl Cables {
     }
 
     fn lay(&self) {
-        let server = self.server().pid().to_string();
         self.server_ip("addr add 10.79.0.1/32 dev lo");
-        for (cable, net, metric) in [("a", "10.78.1", "100"), ("b", "10.78.2", "200")] {
-            self.client_ip(&format!(
-                "link add name {cable} type veth peer name {cable} netns {server}"
-            ));
-            self.client_ip(&format!("addr add {net}.1/24 dev {cable}"));
-            self.server_ip(&format!("addr add {net}.2/24 dev {cable}"));
-            self.client_ip(&format!("link set dev {cable} up"));
-            self.server_ip(&format!("link set dev {cable} up"));
-            self.client_ip(&format!(
-                "route add 10.79.0.1/32 via {net}.2 dev {cable} metric {metric}"
-            ));
-            for of in ["all", cable] {
-                self.client().sysctl(&format!("net.ipv4.conf.{of}.rp_filter"), "0").unwrap();
-            }
+        ["a", "b"].into_iter().for_each(|cable| self.lay_cable(cable));
+    }
+
+    pub(crate) fn lay_cable(&self, cable: &str) {
+        let (server, (net, _)) = (self.server().pid(), wiring(cable));
+        self.client_ip(&format!(
+            "link add name {cable} type veth peer name {cable} netns {server}"
+        ));
+        self.client_ip(&format!("addr add {net}.1/24 dev {cable}"));
+        self.server_ip(&format!("addr add {net}.2/24 dev {cable}"));
+        for of in ["all", cable] {
+            self.client().sysctl(&format!("net.ipv4.conf.{of}.rp_filter"), "0").unwrap();
         }
+        self.server_ip(&format!("link set dev {cable} up"));
+        self.bring_up(cable);
+    }
+
+    /// From now on these are devices, and nothing else is, as far as a host can see.
+    pub(crate) fn pose_as_devices(&self, cables: &[&str]) {
+        // The lab's own mounts, not the machine's.
+        self.client().run("mount", &["-t", "tmpfs", "tmpfs", DEVICES]).unwrap();
+        cables.iter().for_each(|cable| self.pose_as_device(cable));
+    }
+
+    pub(crate) fn pose_as_device(&self, cable: &str) {
+        self.client().run("mkdir", &["-p", &format!("{DEVICES}/{cable}/device")]).unwrap();
     }
 
     pub(crate) fn client(&self) -> &Host {
@@ -80,7 +92,7 @@ impl Cables {
 
     /// Its route has gone with it: a network manager would make it anew.
     pub(crate) fn bring_up(&self, cable: &str) {
-        let (net, metric) = if cable == "a" { ("10.78.1", 100) } else { ("10.78.2", 200) };
+        let (net, metric) = wiring(cable);
         self.client_ip(&format!("link set dev {cable} up"));
         self.client_ip(&format!(
             "route replace 10.79.0.1/32 via {net}.2 dev {cable} metric {metric}"
@@ -94,6 +106,16 @@ impl Cables {
             let rule = ["-w", "-t", "raw", change, "PREROUTING", "-i", cable, "-j", "DROP"];
             host.run("iptables", &rule).unwrap();
         }
+    }
+}
+
+/// The network of a cable, and the metric of its route.
+fn wiring(cable: &str) -> (&'static str, u32) {
+    match cable {
+        "a" => ("10.78.1", 100),
+        "b" => ("10.78.2", 200),
+        "c" => ("10.78.3", 300),
+        other => panic!("no cable is called {other}"),
     }
 }
 
@@ -118,21 +140,16 @@ pub(crate) struct Role {
 
 impl Role {
     /// Starts the ignored test `role` by `command`, which runs this binary.
-    pub(crate) fn start(
-        mut command: Command,
-        role: &str,
-        env: &[(&str, &str)],
-    ) -> io::Result<Self> {
+    pub(crate) fn start(mut command: Command, role: &str) -> io::Result<Self> {
         command.args(["--exact", role, "--ignored", "--nocapture", "--test-threads=1"]);
-        command.envs(env.iter().copied());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let stdin = child.stdin.take();
         let answers = BufReader::new(child.stdout.take().unwrap());
         Ok(Self { child, stdin, answers, lines: 0 })
     }
 
-    pub(crate) fn in_host(host: &Host, role: &str, env: &[(&str, &str)]) -> Self {
-        Self::start(host.command(env::current_exe().unwrap()), role, env).unwrap()
+    pub(crate) fn in_host(host: &Host, role: &str) -> Self {
+        Self::start(host.command(env::current_exe().unwrap()), role).unwrap()
     }
 
     /// The next answer of the role; blocks until it comes.
