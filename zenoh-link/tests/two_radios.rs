@@ -28,33 +28,47 @@ const LEASE: (&str, &str) = ("transport/link/tx/lease", "3000");
 const PULLED_FOR: usize = 8;
 /// How long both are: a third of the lease.
 const BOTH_PULLED_FOR: Duration = Duration::from_secs(1);
-/// The variable that tells the role its mode.
+/// The variables that tell the roles the mode of who publishes, and the links.
 const MODE: &str = "TWO_RADIOS_MODE";
+const LINKS: &str = "TWO_RADIOS_LINKS";
+/// For all priorities, and one for those that are urgent and another for the others.
+const ONE: &[(&str, &str)] = &[("7447", "")];
+const TWO: &[(&str, &str)] = &[("7447", "?prio=0-3"), ("7448", "?prio=4-7")];
 
 #[test]
 fn a_clients_session_outlives_the_lease_without_either_cable() {
-    outlives_the_lease("client");
+    outlives_the_lease("client", ONE);
 }
 
 #[test]
 fn a_peers_session_outlives_the_lease_without_either_cable() {
-    outlives_the_lease("peer");
+    outlives_the_lease("peer", ONE);
 }
 
 #[test]
 fn a_routers_session_outlives_the_lease_without_either_cable() {
-    outlives_the_lease("router");
+    outlives_the_lease("router", ONE);
 }
 
-fn outlives_the_lease(mode: &str) {
+#[test]
+fn both_links_of_a_session_keep_both_cables() {
+    outlives_the_lease("peer", TWO);
+}
+
+fn outlives_the_lease(mode: &str, links: &[(&str, &str)]) {
     let Some(cables) = Cables::lay_or_skip(mode) else { return };
-    let mut router = Role::in_host(cables.server(), "role_router");
+    let role = |host: &netlab::Host, name| {
+        let mut command = host.command(env::current_exe().unwrap());
+        command.env(MODE, mode).env(LINKS, links.len().to_string());
+        Role::start(command, name).unwrap()
+    };
+    let mut router = role(cables.server(), "role_router");
     assert_eq!(router.answer(), "listens");
-    let mut command = cables.client().command(env::current_exe().unwrap());
-    command.env(MODE, mode);
-    let mut publisher = Role::start(command, "role_publisher").unwrap();
+    let mut publisher = role(cables.client(), "role_publisher");
     let before = publisher.answer();
-    assert!(before.starts_with("1 link, a b, "), "{before}");
+    let interfaces = ["a b", "a a b b"][links.len() - 1];
+    let expected = format!("{} link, {interfaces}, ", links.len());
+    assert!(before.starts_with(&expected), "{before}");
     let goes_on = |publisher: &mut Role| {
         (0..PULLED_FOR).for_each(|_| assert_eq!(publisher.answer(), "goes on"));
     };
@@ -85,8 +99,14 @@ fn outlives_the_lease(mode: &str) {
 #[ignore = "a role, which other tests start"]
 fn role_router() {
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let settings = [LEASE, ("mode", "\"router\"")];
-        let session = support::listen("arq/0.0.0.0:7447", &settings).await;
+        let (endpoints, count) = endpoints("0.0.0.0", "");
+        let settings = [
+            LEASE,
+            ("mode", "\"router\""),
+            ("listen/endpoints", &endpoints),
+            ("transport/unicast/max_links", &count),
+        ];
+        let session = zenoh::open(support::config(&settings)).await.unwrap();
         let samples = session.declare_subscriber(KEY).await.unwrap();
         answer("listens");
         let mut heard = 0_u64;
@@ -108,8 +128,13 @@ fn role_router() {
 fn role_publisher() {
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let mode = format!("{:?}", env::var(MODE).unwrap());
-        let endpoints = r#"["arq/10.79.0.1:7447#paths=a,b"]"#;
-        let settings = [LEASE, ("mode", mode.as_str()), ("connect/endpoints", endpoints)];
+        let (endpoints, count) = endpoints("10.79.0.1", "#paths=a,b");
+        let settings = [
+            LEASE,
+            ("mode", mode.as_str()),
+            ("connect/endpoints", &endpoints),
+            ("transport/unicast/max_links", &count),
+        ];
         let opening = async { zenoh::open(support::config(&settings)).await };
         let session = support::patiently("the session opens", opening).await.unwrap();
         let publisher = session.declare_publisher(KEY);
@@ -118,6 +143,12 @@ fn role_publisher() {
         support::patiently("the subscriber is known", async {
             while !publisher.matching_status().await.unwrap().matching() {
                 matching.recv_async().await.unwrap();
+            }
+        })
+        .await;
+        support::patiently("all links are open", async {
+            while session.info().links().await.count().to_string() != count {
+                tokio::time::sleep(PERIOD).await;
             }
         })
         .await;
@@ -139,6 +170,15 @@ fn role_publisher() {
         answer(sent);
         told();
     });
+}
+
+/// The endpoints of a role at an address, as zenoh's configuration has them, and how many they are.
+fn endpoints(address: &str, keys: &str) -> (String, String) {
+    let count = env::var(LINKS).unwrap();
+    let links = if count == "1" { ONE } else { TWO };
+    let endpoint = |(port, priorities)| format!("\"arq/{address}:{port}{priorities}{keys}\"");
+    let endpoints: Vec<_> = links.iter().copied().map(endpoint).collect();
+    (format!("[{}]", endpoints.join(",")), count)
 }
 
 /// How many links there are, over which interfaces, and to whom.
