@@ -12,10 +12,10 @@ use arbitrary::{Arbitrary, Unstructured};
 use arq_proto::{
     session::{Protection, Security},
     wire::{
-        flight::{FlightFrame, HandshakeFrame, HandshakeHeader, SealedChallenge},
+        flight::{FlightFrame, HandshakeFrame, HandshakeHeader, SealedChallenge, MAX_FLIGHT_BYTES},
         frame::Shape,
         packet::{Echo, Refuse, Reset},
-        BASE_MTU,
+        BASE_MTU, MAX_CHUNKS,
     },
     Config, Connect, ConnectionId, EndpointConfig, RefuseReason, ValidConfig,
 };
@@ -102,13 +102,14 @@ enum HandshakeOp {
         more: u8,
         index: u8,
     },
-    /// Any symbol.
+    /// Any symbol, as long as it should be or not.
     Flight {
         stage: u8,
         message: u16,
         chunk: u16,
         index: u8,
         data: Vec<u8>,
+        fits: bool,
     },
     /// A message of the session in a flight of its own.
     Message {
@@ -374,12 +375,18 @@ impl HandshakeOp {
                     own.encode(flight as u64 + u64::from(*more), (*index).into(), out);
                 }
             }
-            Self::Flight { stage, message, chunk, index, data } => {
-                let message_bytes = usize::from(*message).max(1);
+            Self::Flight { stage, message, chunk, index, data, fits } => {
+                let message_bytes = usize::from(*message).clamp(1, MAX_FLIGHT_BYTES + 1);
                 let chunk_bytes = usize::from(*chunk).clamp(1, message_bytes);
                 let shape = Shape { message_bytes, chunk_bytes };
-                let (stage, index) = ((*stage).into(), (*index).into());
-                HandshakeFrame::Flight(FlightFrame { stage, shape, index, data }).encode(out);
+                let (stage, index, mut data) = ((*stage).into(), (*index).into(), data.clone());
+                if *fits {
+                    let rest = message_bytes.saturating_sub(index * chunk_bytes);
+                    let is_repair = index >= MAX_CHUNKS;
+                    data.resize(if is_repair { chunk_bytes } else { chunk_bytes.min(rest) }, 0x5a);
+                }
+                let frame = FlightFrame { stage, shape, index, data: &data };
+                HandshakeFrame::Flight(frame).encode(out);
             }
             Self::Message { stage, kind, body } => {
                 let length = (body.len() as u32).to_be_bytes();
