@@ -303,9 +303,12 @@ impl Victim {
         }
     }
 
-    /// The peer has shown that it receives at its address.
-    pub(super) fn note_validated(&mut self) {
-        self.validated.insert(self.peer);
+    /// A HANDSHAKE packet. Who could seal part of it has seen an answer of the victim's: it receives at its address.
+    pub(super) fn handshake_datagram(&mut self, from: SocketAddr, bytes: &[u8], is_proof: bool) {
+        if is_proof && from == self.peer {
+            self.validated.insert(from);
+        }
+        self.datagram(from, bytes);
     }
 
     /// A sealed packet with these frames.

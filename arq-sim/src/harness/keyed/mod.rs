@@ -6,7 +6,7 @@
 mod peer;
 mod terms;
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use arbitrary::{Arbitrary, Unstructured};
 use arq_proto::{
@@ -36,6 +36,12 @@ const STEP: Duration = Duration::from_millis(30);
 /// Steps of a handshake with the longest flights.
 const MAX_STEPS: u8 = 12;
 const MAX_REASON_BYTES: usize = 200;
+/// Where a byte says how far from right something is, so many of its values say: not at all.
+const RIGHT: u8 = 192;
+/// Flights of a side, and one more.
+const STAGES: u8 = 4;
+/// Messages of the toy's sessions, and one that is none.
+const KINDS: u8 = 6;
 
 /// How it begins.
 #[derive(Debug, Clone, Arbitrary)]
@@ -111,11 +117,12 @@ enum HandshakeOp {
         data: Vec<u8>,
         fits: bool,
     },
-    /// A message of the session in a flight of its own.
+    /// A message of the session in a flight of its own, perhaps not all of it.
     Message {
         stage: u8,
         kind: u8,
         body: Vec<u8>,
+        is_short: bool,
     },
     Close {
         alert: u8,
@@ -221,40 +228,44 @@ impl Peer {
         let symbols = if self.echoes.is_empty() { self.symbols() } else { Vec::new() };
         for (is_sealed, frame) in symbols {
             if is_sealed {
-                self.send_handshake(victim, 0, &[], &frame);
+                self.send_handshake(victim, &[], &frame);
             } else if !is_client {
-                self.send_handshake(victim, 0, &frame, &[]);
+                self.send_handshake(victim, &frame, &[]);
             } else if self.is_handshaking() {
                 victim.datagram(victim.peer(), &Self::hello(self.id, 0, BASE_MTU, &frame));
             }
             self.read(victim);
         }
         let frames = [&[1], &victim.ack_of_all()[..]].concat();
-        self.send_next(victim, 0, &frames);
+        self.send_next(victim, &frames);
         self.read(victim);
     }
 
-    fn send_handshake(&mut self, victim: &mut Victim, back: u8, clear: &[u8], sealed: &[u8]) {
+    /// A HANDSHAKE packet.
+    fn send_handshake(&mut self, victim: &mut Victim, clear: &[u8], sealed: &[u8]) {
         let (dcid, scid) = (victim.id(), self.id);
         let header = HandshakeHeader { dcid, scid, attempt: 0, clear };
-        let packet = self.handshake(header, sealed, back);
-        if self.has_keys() && !sealed.is_empty() {
-            victim.note_validated();
-        }
-        victim.datagram(victim.peer(), &packet);
+        let packet = self.handshake(header, sealed, 0);
+        victim.handshake_datagram(victim.peer(), &packet, self.has_keys() && !sealed.is_empty());
     }
 
     /// Frames under the next number of the first path.
-    fn send_next(&mut self, victim: &mut Victim, skip: u8, frames: &[u8]) {
-        let number = self.next[0] + u64::from(skip);
-        self.next[0] = number + 1;
+    fn send_next(&mut self, victim: &mut Victim, frames: &[u8]) {
+        let number = self.take_number(0, 0);
         self.send(victim, 0, Packet { path: 0, number, span: 0, ack_now: true }, frames);
+    }
+
+    fn take_number(&mut self, path: u8, skip: u8) -> u64 {
+        let next = &mut self.next[usize::from(path)];
+        let number = *next + u64::from(skip);
+        *next = number + 1;
+        number
     }
 
     /// Frames on a path, from an address.
     fn send(&mut self, victim: &mut Victim, place: u8, packet: Packet, frames: &[u8]) {
         let Some(bytes) = self.sealed(&packet, frames) else { return };
-        let from = if place == 0 { victim.peer() } else { stranger(place) };
+        let from = address(victim, place);
         victim.sealed_datagram(from, &bytes, frames);
     }
 
@@ -264,21 +275,16 @@ impl Peer {
             KeyedOperation::Step => self.step(victim),
             KeyedOperation::Handshake { place, attempt, back, id, clear, sealed } => {
                 let (clear, sealed) = (self.encoded(&clear), self.encoded(&sealed));
-                let (dcid, scid) = (victim.id(), ConnectionId(self.id.0 ^ u64::from(id)));
+                let (dcid, scid) = (victim.id(), ConnectionId(self.id.0 ^ wrong_by(id)));
                 let header = HandshakeHeader { dcid, scid, attempt, clear: &clear };
-                let packet = self.handshake(header, &sealed, back);
-                let is_proof = place == 0 && self.has_keys() && !sealed.is_empty();
-                if is_proof {
-                    victim.note_validated();
-                }
-                let from = if place == 0 { victim.peer() } else { stranger(place) };
-                victim.datagram(from, &packet);
+                let packet = self.handshake(header, &sealed, wrong_by(back) as u8);
+                let is_proof = self.has_keys() && !sealed.is_empty();
+                victim.handshake_datagram(address(victim, place), &packet, is_proof);
             }
             KeyedOperation::Hello { place, attempt, id, bytes, frames } => {
-                let id = ConnectionId(self.id.0 ^ u64::from(id));
+                let id = ConnectionId(self.id.0 ^ wrong_by(id));
                 let hello = Self::hello(id, attempt, bytes.min(BASE_MTU), &self.encoded(&frames));
-                let from = if place == 0 { victim.peer() } else { stranger(place) };
-                victim.datagram(from, &hello);
+                victim.datagram(address(victim, place), &hello);
             }
             KeyedOperation::Keys(ahead, flip) => {
                 self.seal_under(Sealing { ahead: ahead % 3, flip });
@@ -321,8 +327,7 @@ impl Peer {
     fn usual(&mut self, victim: &mut Victim, operation: PathsOperation) {
         match operation {
             PathsOperation::Usual(Operation::Frames { skip, span, ack_now, frames }) => {
-                let number = self.next[0] + u64::from(skip);
-                self.next[0] = number + 1;
+                let number = self.take_number(0, skip);
                 let frames = encoded(victim, &frames);
                 self.send(victim, 0, Packet { path: 0, number, span, ack_now }, &frames);
             }
@@ -333,21 +338,18 @@ impl Peer {
             }
             PathsOperation::Usual(Operation::Elsewhere(place, frames)) => {
                 let frames = encoded(victim, &frames);
-                let number = self.next[0];
-                self.next[0] += 1;
+                let number = self.take_number(0, 0);
                 let packet = Packet { path: 0, number, span: 0, ack_now: true };
-                self.send(victim, place, packet, &frames);
+                self.send(victim, place | RIGHT, packet, &frames);
             }
             PathsOperation::Usual(Operation::AckAll) => {
                 let ack = victim.ack_of_all();
-                self.send_next(victim, 0, &ack);
+                self.send_next(victim, &ack);
             }
             PathsOperation::Usual(operation) => apply(victim, operation),
             PathsOperation::OnPath { path, place, back, frames } => {
                 let path = path % PATHS as u8;
-                let next = &mut self.next[usize::from(path)];
-                let number = next.saturating_sub(back.into());
-                *next += 1;
+                let number = self.take_number(path, 0).saturating_sub(wrong_by(back));
                 let mut content = Vec::new();
                 frames.iter().for_each(|frame| frame.encode(victim, &mut content));
                 self.send(victim, place, Packet { path, number, span: 0, ack_now: true }, &content);
@@ -365,6 +367,20 @@ impl Peer {
     }
 }
 
+/// By how much a fuzzer's byte lets something be wrong; mostly by nothing.
+fn wrong_by(byte: u8) -> u64 {
+    byte.saturating_sub(RIGHT - 1).into()
+}
+
+/// The peer's, and now and then another one.
+fn address(victim: &Victim, place: u8) -> SocketAddr {
+    if wrong_by(place) == 0 {
+        victim.peer()
+    } else {
+        stranger(place)
+    }
+}
+
 impl HandshakeOp {
     fn encode(&self, peer: &Peer, out: &mut Vec<u8>) {
         match self {
@@ -372,27 +388,28 @@ impl HandshakeOp {
                 let count = peer.flights.len();
                 let flight = usize::from(*flight) % count.max(1);
                 if let Some(own) = peer.flights.get(flight) {
-                    own.encode(flight as u64 + u64::from(*more), (*index).into(), out);
+                    own.encode(flight as u64 + wrong_by(*more), (*index).into(), out);
                 }
             }
             Self::Flight { stage, message, chunk, index, data, fits } => {
                 let message_bytes = usize::from(*message).clamp(1, MAX_FLIGHT_BYTES + 1);
                 let chunk_bytes = usize::from(*chunk).clamp(1, message_bytes);
                 let shape = Shape { message_bytes, chunk_bytes };
-                let (stage, index, mut data) = ((*stage).into(), (*index).into(), data.clone());
+                let (stage, index, mut data) = (stage % STAGES, usize::from(*index), data.clone());
                 if *fits {
                     let rest = message_bytes.saturating_sub(index * chunk_bytes);
                     let is_repair = index >= MAX_CHUNKS;
                     data.resize(if is_repair { chunk_bytes } else { chunk_bytes.min(rest) }, 0x5a);
                 }
-                let frame = FlightFrame { stage, shape, index, data: &data };
+                let frame = FlightFrame { stage: stage.into(), shape, index, data: &data };
                 HandshakeFrame::Flight(frame).encode(out);
             }
-            Self::Message { stage, kind, body } => {
-                let length = (body.len() as u32).to_be_bytes();
-                let data = [&[*kind], &length[..], &[0; 4], body].concat();
+            Self::Message { stage, kind, body, is_short } => {
+                let length = (body.len() as u32 + u32::from(*is_short)).to_be_bytes();
+                let data = [&[kind % KINDS], &length[..], &[0; 4], body].concat();
                 let shape = Shape { message_bytes: data.len(), chunk_bytes: data.len() };
-                let frame = FlightFrame { stage: (*stage).into(), shape, index: 0, data: &data };
+                let frame =
+                    FlightFrame { stage: (stage % STAGES).into(), shape, index: 0, data: &data };
                 HandshakeFrame::Flight(frame).encode(out);
             }
             Self::Close { alert, bytes } => {
@@ -437,7 +454,7 @@ mod tests {
                 let stats = connection.stats();
                 assert_eq!((stats.packets_forged, stats.datagrams_dropped), (0, 0), "{stats:?}");
                 let frames = [&[1], &victim.ack_of_all()[..]].concat();
-                peer.send_next(&mut victim, 0, &frames);
+                peer.send_next(&mut victim, &frames);
                 let heard = victim.connection().stats().packets_received;
                 assert_eq!(heard, stats.packets_received + 1);
                 // The victim's answer is read, too.
