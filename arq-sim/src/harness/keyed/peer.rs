@@ -28,7 +28,7 @@ use crate::{hostile::Sighting, toy::Toy};
 
 /// Bytes of a chunk of a flight.
 const CHUNK_BYTES: usize = 900;
-/// Repetitions of one change of keys, at most.
+/// Flights and keys that a session comes to at once, at most.
 const MAX_CHANGES: usize = 16;
 const KEY_PHASE: u8 = 0x01;
 const SEALED: u8 = 0xb0;
