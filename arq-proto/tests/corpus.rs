@@ -11,18 +11,21 @@ use std::{fs, path::Path};
 
 use arq_sim::harness::{
     hostile_paths, hostile_peer, hostile_server, packet_decode, reassembly, secured,
+    secured_client, secured_server,
 };
 use fastrand::Rng;
 
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 6] = [
+const TARGETS: [(&str, Target); 8] = [
     ("packet_decode", packet_decode),
     ("hostile_peer", hostile_peer),
     ("hostile_server", hostile_server),
     ("hostile_paths", hostile_paths),
     ("reassembly", reassembly),
     ("secured", secured),
+    ("secured_server", secured_server),
+    ("secured_client", secured_client),
 ];
 
 // ARQ-ERR-3

@@ -95,6 +95,7 @@ pub struct Toy {
     authority: u64,
     flights: Flights,
     knock: Option<u64>,
+    is_careless: bool,
     confidentiality_limit: u64,
     integrity_limit: u64,
 }
@@ -109,6 +110,7 @@ impl Toy {
             authority: 1,
             flights,
             knock: None,
+            is_careless: false,
             confidentiality_limit: 1 << 23,
             integrity_limit: 1 << 36,
         }
@@ -130,6 +132,12 @@ impl Toy {
     #[must_use]
     pub fn with_knock(&self, key: u64) -> Self {
         Self { knock: Some(key), ..self.clone() }
+    }
+
+    /// Of one who may seal as many packets as it likes under one number: a peer that breaks the rules.
+    #[must_use]
+    pub fn careless(&self) -> Self {
+        Self { is_careless: true, ..self.clone() }
     }
 
     /// A key seals and fails to open so many packets at most.
@@ -419,7 +427,9 @@ impl ToyKey {
 
 impl PacketKey for ToyKey {
     fn seal(&self, path: u32, number: u64, header: &[u8], payload: &mut [u8]) -> [u8; TAG_BYTES] {
-        self.toy.ledger.note(self.key, path, number);
+        if !self.toy.is_careless {
+            self.toy.ledger.note(self.key, path, number);
+        }
         self.cipher(path, number, payload);
         self.tag(path, number, header, payload)
     }

@@ -4,6 +4,7 @@
 //! The tests replay the committed corpus through the same functions.
 
 mod frames;
+mod keyed;
 mod operations;
 mod paths;
 mod secured;
@@ -23,6 +24,7 @@ use arq_proto::{
     LaneId,
 };
 pub use frames::FrameOp;
+pub use keyed::{secured_client, secured_server};
 pub use operations::{hostile_peer, hostile_server, Operation};
 pub use paths::hostile_paths;
 pub use secured::secured;

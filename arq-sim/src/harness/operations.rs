@@ -78,7 +78,7 @@ enum ServerOperation {
 
 /// What it announces.
 #[derive(Debug, Clone, Arbitrary)]
-struct Limits {
+pub(super) struct Limits {
     max_datagram_bytes: u16,
     lane_window_bytes: u32,
     connection_window_bytes: u32,
@@ -140,20 +140,26 @@ pub(super) fn run(
     victim.sleep(Duration::from_secs(30));
 }
 
+impl Limits {
+    pub(super) fn params(&self) -> Params {
+        Params {
+            max_datagram_bytes: self.max_datagram_bytes,
+            lane_window_bytes: self.lane_window_bytes.into(),
+            connection_window_bytes: self.connection_window_bytes.into(),
+            hold: Duration::from_millis(self.hold_ms.into()),
+            repair: self.repair,
+            resegment: self.resegment,
+            paths: self.paths,
+            app: Bytes::new(),
+        }
+    }
+}
+
 fn serve(victim: &mut Victim, operation: ServerOperation) {
     let (dcid, mut out) = (victim.id(), Vec::new());
     match operation {
         ServerOperation::Challenge { scid, is_version, attempt, cookie_bytes, limits } => {
-            let params = Params {
-                max_datagram_bytes: limits.max_datagram_bytes,
-                lane_window_bytes: limits.lane_window_bytes.into(),
-                connection_window_bytes: limits.connection_window_bytes.into(),
-                hold: Duration::from_millis(limits.hold_ms.into()),
-                repair: limits.repair,
-                resegment: limits.resegment,
-                paths: limits.paths,
-                app: Bytes::new(),
-            };
+            let params = limits.params();
             let scid = ConnectionId(scid);
             let version = if is_version { VERSION } else { !VERSION };
             let cookie = vec![7; cookie_bytes.into()];

@@ -24,13 +24,13 @@ use super::{
 };
 use crate::hostile::{data_packet, Sighting};
 
-const PATHS: usize = PathNumber::COUNT;
+pub(super) const PATHS: usize = PathNumber::COUNT;
 /// What a metered interface may carry, in bits a second.
 const METERED: u64 = 16_000;
 
 /// One thing that happens.
 #[derive(Debug, Clone, Arbitrary)]
-enum PathsOperation {
+pub(super) enum PathsOperation {
     /// What happens with one path, too.
     Usual(Operation),
     /// The peer sends frames on a path, perhaps from elsewhere, under the next number or an old one.
@@ -41,7 +41,7 @@ enum PathsOperation {
 
 /// A frame.
 #[derive(Debug, Clone, Arbitrary)]
-enum PathsFrame {
+pub(super) enum PathsFrame {
     /// One of those that one path has, too.
     Usual(FrameOp),
     /// What arrived on a path: numbers from the first to the last.
@@ -110,14 +110,7 @@ impl Peer {
                 victim.datagram(from, &data_packet(at, 0, true, &content));
             }
             PathsOperation::Interface { socket, is_up, purpose } => {
-                let purpose = match purpose % 3 {
-                    0 => InterfaceUse::Always,
-                    1 => InterfaceUse::Backup,
-                    _ => InterfaceUse::Metered(Budget::new(METERED, victim.now())),
-                };
-                let socket = SocketId(socket % PATHS as u8);
-                let interface = Interface { socket, is_up, purpose };
-                victim.with_connection(|now, conn| conn.handle_interface(now, interface));
+                change_interface(victim, socket, is_up, purpose);
             }
         }
     }
@@ -133,23 +126,40 @@ impl Peer {
         let ids = if self.is_client { [peer, own] } else { [own, peer] };
         let number = self.next[path].wrapping_sub(back.into());
         self.next[path] = self.next[path].wrapping_add(1);
-        Some(Sighting { dcid: path_id(ids, !self.is_client, path as u8), number })
+        Some(Sighting { dcid: path_id(clear_key(ids), !self.is_client, path as u8), number })
     }
 }
 
-/// What a side calls itself on a path, in clear (ARQ-MP-2): `ids` are those of client and server on the first one.
-fn path_id(ids: [ConnectionId; 2], is_client: bool, path: u8) -> ConnectionId {
+/// An interface of the victim comes, goes or gets another purpose.
+pub(super) fn change_interface(victim: &mut Victim, socket: u8, is_up: bool, purpose: u8) {
+    let purpose = match purpose % 3 {
+        0 => InterfaceUse::Always,
+        1 => InterfaceUse::Backup,
+        _ => InterfaceUse::Metered(Budget::new(METERED, victim.now())),
+    };
+    let socket = SocketId(socket % PATHS as u8);
+    let interface = Interface { socket, is_up, purpose };
+    victim.with_connection(|now, conn| conn.handle_interface(now, interface));
+}
+
+/// From what the ids of paths are computed in clear: `ids` are those of client and server on the first one.
+fn clear_key(ids: [ConnectionId; 2]) -> [u8; 16] {
     let mut key = [0; 16];
     for (half, id) in key.chunks_mut(8).zip(ids) {
         half.copy_from_slice(&id.0.to_be_bytes());
     }
+    key
+}
+
+/// What a side calls itself on a path (ARQ-MP-2).
+pub(super) fn path_id(key: [u8; 16], is_client: bool, path: u8) -> ConnectionId {
     let mut hasher = SipHasher24::new_with_key(&key);
     hasher.write(&[if is_client { b'c' } else { b's' }, path]);
     ConnectionId(hasher.finish())
 }
 
 impl PathsFrame {
-    fn encode(&self, victim: &Victim, out: &mut Vec<u8>) {
+    pub(super) fn encode(&self, victim: &Victim, out: &mut Vec<u8>) {
         match *self {
             Self::Usual(ref frame) => out.extend(encoded(victim, std::slice::from_ref(frame))),
             Self::Ack { path, first, more, delay } => {

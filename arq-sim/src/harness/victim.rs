@@ -11,13 +11,16 @@ use std::{
 use arq_proto::{
     config::ETHERNET_MTU,
     range_set::RangeSet,
+    session::Protection,
     wire::{
         ack::{Ack, MAX_ACK_BYTES},
+        cursor::Reader,
+        flight::{HandshakeHeader, SealedChallenge},
         frame::Frame,
         packet::Hello,
     },
-    Connection, ConnectionHandle, ConnectionId, EcnCounts, Endpoint, EndpointConfig, LaneId,
-    Reliability, Routed, ValidConfig,
+    Connect, Connection, ConnectionHandle, ConnectionId, EcnCounts, Endpoint, EndpointConfig,
+    LaneId, Reliability, Routed, ValidConfig,
 };
 
 use crate::{
@@ -69,6 +72,10 @@ pub struct Victim {
     /// Where a token came back from to which it had been sent, and the peer.
     validated: BTreeSet<SocketAddr>,
     closes: Vec<SentClose>,
+    /// All that it sends is sealed, or of a handshake that comes to keys.
+    is_sealed: bool,
+    /// What it has sent since its peer, who has the keys, has read it.
+    unread: Vec<(SocketAddr, Vec<u8>)>,
 }
 
 impl Victim {
@@ -101,7 +108,11 @@ impl Victim {
                     connection.handle_datagram(now, peer, &mut wire);
                     let seen = sight(&wire).expect("the client sent a data packet");
                     let next = Sighting { number: seen.number + 1, ..seen };
-                    return Self::begin(now, endpoint, (handle, *connection), config, peer, next);
+                    let mut victim =
+                        Self::begin(now, endpoint, (handle, *connection), config, peer);
+                    victim.next = next;
+                    victim.drive();
+                    return victim;
                 }
                 Routed::Connection(_) | Routed::Dropped => {}
             }
@@ -111,14 +122,49 @@ impl Victim {
 
     /// A client that has said HELLO to a server which is the peer.
     #[must_use]
-    pub fn calling(config: ValidConfig) -> Self {
-        let now = Clock::new().now();
+    pub fn calling(connect: impl Into<Connect>) -> Self {
+        let (now, connect) = (Clock::new().now(), connect.into());
         let peer = ([10, 0, 0, 1], 1).into();
         let mut endpoint = Endpoint::new(EndpointConfig::default(), [2; 32], now);
-        let connection = endpoint.connect(now, peer, config.clone());
-        // Its HELLO tells the id.
-        let next = Sighting { dcid: ConnectionId(0), number: 0 };
-        Self::begin(now, endpoint, connection, config, peer, next)
+        let config = connect.config.clone();
+        let is_sealed = matches!(connect.protection, Protection::Sealed(_));
+        let connection = endpoint.connect(now, peer, connect);
+        let mut victim = Self { is_sealed, ..Self::begin(now, endpoint, connection, config, peer) };
+        victim.drive();
+        victim
+    }
+
+    /// A server with keys to come, which a HELLO has reached. `hello` makes that, with a cookie if there is one.
+    ///
+    /// # Panics
+    /// The server does not take it.
+    #[must_use]
+    pub fn answering(endpoint: EndpointConfig, hello: impl Fn(&[u8]) -> Vec<u8>) -> Self {
+        let (now, peer) = (Clock::new().now(), ([10, 0, 0, 1], 1).into());
+        let config = endpoint.accept.clone().expect("a server accepts");
+        let mut endpoint = Endpoint::new(endpoint, [1; 32], now);
+        let (mut cookie, mut reply) = (Vec::new(), Vec::new());
+        for _ in 0..2 {
+            let bytes = hello(&cookie);
+            match endpoint.route(now, peer, &bytes, &mut reply) {
+                Routed::Reply => {
+                    let challenge = SealedChallenge::decode(&reply).expect("it wants a cookie");
+                    cookie = challenge.cookie;
+                }
+                Routed::Accepted { handle, connection, .. } => {
+                    let connection = (handle, *connection);
+                    let begun = Self::begin(now, endpoint, connection, config, peer);
+                    let mut victim = Self { is_sealed: true, ..begun };
+                    if cookie.is_empty() {
+                        victim.validated.clear();
+                    }
+                    victim.datagram(peer, &bytes);
+                    return victim;
+                }
+                Routed::Connection(_) | Routed::Dropped => {}
+            }
+        }
+        panic!("no state comes of a HELLO");
     }
 
     fn begin(
@@ -127,16 +173,16 @@ impl Victim {
         (handle, connection): (ConnectionHandle, Connection),
         config: ValidConfig,
         peer: SocketAddr,
-        next: Sighting,
     ) -> Self {
-        let mut victim = Self {
+        Self {
             now,
             endpoint,
             handle,
             connection,
             config,
             peer,
-            next,
+            // Its handshake tells the id.
+            next: Sighting { dcid: ConnectionId(0), number: 0 },
             peer_id: None,
             seen: RangeSet::default(),
             sighted: None,
@@ -145,9 +191,9 @@ impl Victim {
             token: None,
             validated: BTreeSet::from([peer]),
             closes: Vec::new(),
-        };
-        victim.drive();
-        victim
+            is_sealed: false,
+            unread: Vec::new(),
+        }
     }
 
     /// The id to which the peer sends.
@@ -237,15 +283,47 @@ impl Victim {
         self.datagram(self.peer, &data_packet(at, 0, true, frames));
     }
 
+    /// What it has sent since the last call, if that is sealed.
+    pub(super) fn take_unread(&mut self) -> Vec<(SocketAddr, Vec<u8>)> {
+        std::mem::take(&mut self.unread)
+    }
+
+    /// The peer has read a sealed packet.
+    pub(super) fn note_read(
+        &mut self,
+        to: SocketAddr,
+        seen: Sighting,
+        ack_now: bool,
+        frames: &[u8],
+    ) {
+        self.sight(seen);
+        let mut frames = Reader::new(frames);
+        while let Ok(Some(frame)) = Frame::decode(&mut frames) {
+            self.note_frame(to, ack_now, &frame);
+        }
+    }
+
+    /// A HANDSHAKE packet. Who could seal part of it has seen an answer of the victim's: it receives at its address.
+    pub(super) fn handshake_datagram(&mut self, from: SocketAddr, bytes: &[u8], is_proof: bool) {
+        if is_proof && from == self.peer {
+            self.validated.insert(from);
+        }
+        self.datagram(from, bytes);
+    }
+
+    /// A sealed packet with these frames.
+    pub(super) fn sealed_datagram(&mut self, from: SocketAddr, bytes: &[u8], frames: &[u8]) {
+        let mut frames = Reader::new(frames);
+        while let Ok(Some(frame)) = Frame::decode(&mut frames) {
+            self.note_answer(from, &frame);
+        }
+        self.datagram(from, bytes);
+    }
+
     /// Any datagram from anywhere.
     pub fn datagram(&mut self, from: SocketAddr, bytes: &[u8]) {
         let mut reply = Vec::new();
-        let asked = self.asked.get(&from).copied();
-        each_frame(bytes, |_, frame| {
-            if matches!(frame, Frame::PathResponse(token) if Some(token) == asked) {
-                self.validated.insert(from);
-            }
-        });
+        each_frame(bytes, |_, frame| self.note_answer(from, &frame));
         self.exchanged.entry(from).or_default().received_bytes += bytes.len() as u64;
         match self.endpoint.route(self.now, from, bytes, &mut reply) {
             Routed::Reply => self.count_sent(from, reply.len()),
@@ -310,10 +388,8 @@ impl Victim {
                     "{transmit:?}"
                 );
                 if let Some(seen) = sight(datagram) {
-                    if *self.peer_id.get_or_insert(seen.dcid) == seen.dcid {
-                        self.seen.insert(seen.number.into());
-                        self.sighted = Some(seen);
-                    }
+                    assert!(!self.is_sealed, "a packet is not sealed");
+                    self.sight(seen);
                 }
                 self.note(transmit.destination, datagram);
             }
@@ -329,18 +405,41 @@ impl Victim {
     fn note(&mut self, to: SocketAddr, datagram: &[u8]) {
         if let Ok(hello) = Hello::decode(datagram) {
             self.next.dcid = hello.scid;
+        } else if let Ok((header, _)) = HandshakeHeader::decode(datagram) {
+            self.next.dcid = header.scid;
         }
-        each_frame(datagram, |header, frame| match frame {
+        each_frame(datagram, |header, frame| self.note_frame(to, header.ack_now, &frame));
+        if self.is_sealed {
+            self.unread.push((to, datagram.to_vec()));
+        }
+    }
+
+    fn note_frame(&mut self, to: SocketAddr, ack_now: bool, frame: &Frame<'_>) {
+        match frame {
             Frame::PathChallenge(token) => {
-                self.asked.insert(to, token);
-                self.token = Some(token);
+                self.asked.insert(to, *token);
+                self.token = Some(*token);
             }
             Frame::Close { reason } => {
-                let (at, reason, ack_now) = (self.now, reason.to_owned(), header.ack_now);
+                let (at, reason) = (self.now, (*reason).to_owned());
                 self.closes.push(SentClose { at, reason, ack_now });
             }
             _ => {}
-        });
+        }
+    }
+
+    /// Its question to an address is answered from there.
+    fn note_answer(&mut self, from: SocketAddr, frame: &Frame<'_>) {
+        if matches!(frame, Frame::PathResponse(token) if self.asked.get(&from) == Some(token)) {
+            self.validated.insert(from);
+        }
+    }
+
+    fn sight(&mut self, seen: Sighting) {
+        if *self.peer_id.get_or_insert(seen.dcid) == seen.dcid {
+            self.seen.insert(seen.number.into());
+            self.sighted = Some(seen);
+        }
     }
 
     fn count_sent(&mut self, to: SocketAddr, bytes: usize) {
@@ -355,7 +454,8 @@ impl Victim {
             + best_effort as u64 * u64::from(self.config.lane_window_bytes);
         assert!(stats.receive_buffer_bytes <= bound, "{stats:?}");
         let remote = self.connection.remote();
-        assert!(self.validated.contains(&remote), "moved to {remote}, which answered no question");
+        let is_known = remote == self.peer || self.validated.contains(&remote);
+        assert!(is_known, "moved to {remote}, which answered no question");
         for (address, exchange) in &self.exchanged {
             assert!(
                 self.validated.contains(address)
