@@ -11,6 +11,7 @@
 mod common;
 
 mod doubt;
+mod downgrade;
 mod handshake;
 mod keys;
 mod paths;
