@@ -14,6 +14,7 @@ mod doubt;
 mod downgrade;
 mod handshake;
 mod keys;
+mod nonces;
 mod paths;
 mod policy;
 mod siblings;
