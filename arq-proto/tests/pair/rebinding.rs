@@ -137,8 +137,8 @@ fn who_copies_everything_and_answers_moves_nothing_for_good() {
             let scenario = Scenario::new(seed).wire(wire).both_send(ticks);
             clear_and_sealed(scenario).map(|scenario| (scenario, loss))
         });
-        // Where 5 % are lost, he becomes a hop of the path in about one of six runs, sealed or not. That is known: what is
-        // in the clear shows that it takes more than these seeds.
+        // Where 5 % are lost, he becomes a hop of the path in about one of six runs, sealed or not: a known fault, which
+        // these seeds do not meet in the clear.
         let scenarios = scenarios.filter(|(scenario, loss)| scenario.toy.is_none() || *loss == 0.0);
         for (scenario, loss) in scenarios {
             let mut pair = Pair::new(&scenario);
