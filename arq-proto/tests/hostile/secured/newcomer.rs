@@ -16,14 +16,14 @@ const INTERVAL: usize = 20;
 /// Says HELLO again as another client of the same address, once the true one is open.
 fn newcomers() -> impl Fn(&mut Forger, &Datagram, PacketKind) -> Vec<Forged> {
     let hello = RefCell::new(None);
-    let packets = RefCell::new(0);
+    let packets = RefCell::new(0_usize);
     move |forger, datagram, kind| {
         let mut hello = hello.borrow_mut();
         match (kind, &*hello) {
             (PacketKind::Hello, _) => *hello = Some(datagram.clone()),
             (PacketKind::Sealed, Some(hello)) if hello.to == datagram.to => {
                 *packets.borrow_mut() += 1;
-                if *packets.borrow() % INTERVAL == 0 {
+                if packets.borrow().is_multiple_of(INTERVAL) {
                     let mut bytes = hello.bytes.to_vec();
                     bytes[1..9].copy_from_slice(&forger.rng.u64(..).to_be_bytes());
                     return ahead(datagram, hostile::resealed(&bytes));
