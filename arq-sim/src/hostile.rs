@@ -16,6 +16,8 @@ use fastrand::Rng;
 
 use crate::wire::flip_bits;
 
+/// Of a HANDSHAKE packet before the frames that everybody can read: kind, both ids, version, attempt.
+const HANDSHAKE_FRONT_BYTES: usize = 1 + 8 + 8 + 4 + 1;
 /// The longest datagram of random bytes.
 const MAX_NOISE_BYTES: usize = 2_000;
 
@@ -73,6 +75,23 @@ pub fn sealed(bytes: &[u8]) -> Vec<u8> {
 #[must_use]
 pub fn resealed(datagram: &[u8]) -> Vec<u8> {
     sealed(&datagram[..datagram.len().saturating_sub(CHECKSUM_BYTES)])
+}
+
+/// The same for a packet of any kind, that of a HANDSHAKE being in front of its sealed part; `None` where there is no tag
+/// that everybody can compute.
+#[must_use]
+pub fn rechecked(datagram: &[u8]) -> Option<Vec<u8>> {
+    match PacketKind::of(*datagram.first()?).ok()? {
+        PacketKind::Sealed => None,
+        PacketKind::Handshake => {
+            let mut reader = Reader::new(datagram);
+            reader.bytes(HANDSHAKE_FRONT_BYTES, "front").ok()?;
+            reader.prefixed("clear").ok()?;
+            let (front, rest) = datagram.split_at(datagram.len() - reader.remaining());
+            Some([&sealed(front)[..], rest.get(CHECKSUM_BYTES..)?].concat())
+        }
+        _ => Some(resealed(datagram)),
+    }
 }
 
 /// Random bytes, every other time with the first byte of a packet.

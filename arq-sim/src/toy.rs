@@ -281,7 +281,9 @@ impl ToySession {
 
     fn agree(&mut self, client: u64, server: u64) {
         let nonces = [client.to_be_bytes(), server.to_be_bytes()].concat();
-        self.master = Some(digest(self.toy.secret, &[&nonces]));
+        // Who has read another hello than was sent comes to other keys (RFC 8446 §7.1).
+        let transcript = self.transcript.to_be_bytes();
+        self.master = Some(digest(self.toy.secret, &[&nonces, &transcript]));
         let keys = self.keys(b"handshake");
         self.outbox.push_back(Item::Keys(KeyChange::Handshake(keys)));
     }

@@ -6,7 +6,10 @@
 
 use std::{ops::Range, time::Duration};
 
-use arq_sim::{Failure, Loss, Report, Scenario, WireConfig};
+use arq_sim::{
+    toy::{Flights, Toy},
+    Failure, Loss, Report, Scenario, WireConfig,
+};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 pub(crate) const SEC: Duration = Duration::from_secs(1);
@@ -44,4 +47,10 @@ pub(crate) fn fail(failure: &Failure) -> ! {
 /// 10 ms one way and random loss.
 pub(crate) fn lossy(share: f32) -> WireConfig {
     WireConfig { loss: Loss::Random(share), ..WireConfig::with_delay(10 * MS) }
+}
+
+/// The same in the clear and sealed, with a change of keys each 64 packets.
+pub(crate) fn clear_and_sealed(scenario: Scenario) -> [Scenario; 2] {
+    let sealed = scenario.clone().sealed(Toy::new(Flights::default()), 64);
+    [scenario, sealed]
 }

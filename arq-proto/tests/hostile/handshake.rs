@@ -33,7 +33,7 @@ fn listening() -> EndpointConfig {
 }
 
 /// Datagrams of a host, as somebody on the path records them.
-fn record(pair: &mut Pair) -> Rc<RefCell<Vec<Datagram>>> {
+pub(crate) fn record(pair: &mut Pair) -> Rc<RefCell<Vec<Datagram>>> {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let recorder = seen.clone();
     pair.world.set_tap(move |_: Duration, datagram: &Datagram, _: &mut Vec<Forged>| {

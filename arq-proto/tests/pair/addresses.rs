@@ -6,7 +6,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use arq_sim::{Datagram, Flow, Forged, Pair, Scenario, Verdict, WireConfig};
 
-use crate::common::{lossy, seeds, MS, SEC};
+use crate::common::{clear_and_sealed, lossy, seeds, MS, SEC};
 
 fn address(n: u8) -> SocketAddr {
     ([192, 0, 2, n], 5_000).into()
@@ -19,8 +19,9 @@ fn ticks() -> [Flow; 2] {
 // ARQ-CID-2, ARQ-PTH-1, ARQ-PTH-4
 #[test]
 fn a_client_that_gets_another_address_keeps_its_connection() {
-    for seed in seeds(30) {
-        let mut pair = Pair::new(&Scenario::new(seed).wire(lossy(0.10)).both_send(ticks()));
+    let scenario = |seed| Scenario::new(seed).wire(lossy(0.10)).both_send(ticks());
+    for scenario in seeds(30).flat_map(|seed| clear_and_sealed(scenario(seed))) {
+        let (mut pair, seed) = (Pair::new(&scenario), scenario.seed);
         pair.run_to_connected(10 * SEC).unwrap_or_else(|halt| panic!("seed {seed}: {halt}"));
         for n in 1..=3 {
             pair.world.run_for(SEC).unwrap_or_else(|halt| panic!("seed {seed}: {halt}"));
@@ -39,9 +40,13 @@ fn a_client_that_gets_another_address_keeps_its_connection() {
 // ARQ-PTH-2
 #[test]
 fn a_client_that_moves_to_a_much_slower_path_is_followed() {
-    for (seed, round_trip) in [(1, 50 * MS), (2, 300 * MS)] {
-        let cable = WireConfig::with_delay(MS / 4);
-        let mut pair = Pair::new(&Scenario::new(seed).wire(cable).both_send(ticks()));
+    let cable = WireConfig::with_delay(MS / 4);
+    let scenario = |seed| Scenario::new(seed).wire(cable.clone()).both_send(ticks());
+    let scenarios = [(1, 50 * MS), (2, 300 * MS)].into_iter().flat_map(|(seed, round_trip)| {
+        clear_and_sealed(scenario(seed)).map(|scenario| (scenario, round_trip))
+    });
+    for (scenario, round_trip) in scenarios {
+        let mut pair = Pair::new(&scenario);
         pair.run_to_connected(SEC).unwrap();
         pair.world.run_for(2 * SEC).unwrap();
         let (client, server) = (pair.client, pair.server);
@@ -59,6 +64,41 @@ fn a_client_that_moves_to_a_much_slower_path_is_followed() {
             panic!("{round_trip:?}: {halt}\n{}{}", pair.describe(), pair.world.log().ladder(30))
         });
         assert_eq!(pair.world.accepted(pair.server).len(), 1, "the same connection");
+    }
+}
+
+/// Out of the reach of a Wi-Fi station and back: the address is the same as before, the way there is not.
+// ARQ-CID-2, ARQ-PTH-4
+#[test]
+fn a_client_that_goes_from_wifi_to_lte_and_comes_back_is_followed_both_times() {
+    let wifi = WireConfig { jitter: 2 * MS, ..lossy(0.05) };
+    let lte = WireConfig { jitter: 10 * MS, ..WireConfig::with_delay(40 * MS) };
+    let scenario = |seed| Scenario::new(seed).wire(wifi.clone()).both_send(ticks());
+    let stays = [50 * MS, 500 * MS, 2 * SEC];
+    for (scenario, stay) in seeds(10)
+        .flat_map(|seed| clear_and_sealed(scenario(seed)))
+        .flat_map(|scenario| stays.map(|stay| (scenario.clone(), stay)))
+    {
+        let (mut pair, seed) = (Pair::new(&scenario), scenario.seed);
+        let at = format!("seed {seed}, {stay:?}, sealed {}", scenario.toy.is_some());
+        pair.run_to_connected(10 * SEC).unwrap_or_else(|halt| panic!("{at}: {halt}"));
+        pair.world.run_for(SEC).unwrap_or_else(|halt| panic!("{at}: {halt}"));
+        let (client, server) = (pair.client, pair.server);
+        let home = pair.world.address(client);
+        for (address, wire) in [(address(1), &lte), (home, &wifi)] {
+            pair.world.lay_wire(client, server, wire.clone());
+            pair.world.lay_wire(server, client, wire.clone());
+            pair.world.rebind(client, address);
+            pair.world.run_for(stay).unwrap_or_else(|halt| panic!("{at}: {halt}"));
+            if stay >= 500 * MS {
+                assert_eq!(pair.server_side().connection().remote(), address, "{at}");
+            }
+        }
+        pair.run_to_delivery(30 * SEC).unwrap_or_else(|halt| {
+            panic!("{at}: {halt}\n{}{}", pair.describe(), pair.world.log().ladder(30))
+        });
+        assert_eq!(pair.server_side().connection().remote(), home, "{at}");
+        assert_eq!(pair.world.accepted(server).len(), 1, "{at}: the same connection");
     }
 }
 
@@ -84,13 +124,15 @@ fn what_the_old_address_swallowed_says_nothing_about_the_new_path() {
 // ARQ-PTH-3, ARQ-PTH-4
 #[test]
 fn an_idle_client_that_moves_is_found_at_its_next_keep_alive() {
-    let mut pair = Pair::new(&Scenario::new(1));
-    pair.run_to_connected(SEC).unwrap();
-    pair.world.run_for(3 * SEC).unwrap();
-    let client = pair.client;
-    pair.world.rebind(client, address(1));
-    pair.world.run_for(3 * SEC).unwrap();
-    assert_eq!(pair.server_side().connection().remote(), address(1));
+    for scenario in clear_and_sealed(Scenario::new(1)) {
+        let mut pair = Pair::new(&scenario);
+        pair.run_to_connected(SEC).unwrap();
+        pair.world.run_for(3 * SEC).unwrap();
+        let client = pair.client;
+        pair.world.rebind(client, address(1));
+        pair.world.run_for(3 * SEC).unwrap();
+        assert_eq!(pair.server_side().connection().remote(), address(1));
+    }
 }
 
 /// Somebody on the path sends copies of everything from an address of his own, ahead of the
@@ -98,8 +140,9 @@ fn an_idle_client_that_moves_is_found_at_its_next_keep_alive() {
 // ARQ-PTH-1, ARQ-PTH-4
 #[test]
 fn copies_from_a_spoofed_address_redirect_nothing() {
-    for seed in seeds(20) {
-        let mut pair = Pair::new(&Scenario::new(seed).wire(lossy(0.05)).both_send(ticks()));
+    let scenario = |seed| Scenario::new(seed).wire(lossy(0.05)).both_send(ticks());
+    for scenario in seeds(20).flat_map(|seed| clear_and_sealed(scenario(seed))) {
+        let (mut pair, seed) = (Pair::new(&scenario), scenario.seed);
         let spoofed = address(66);
         let client = pair.world.address(pair.client);
         pair.world.set_tap(move |_: Duration, seen: &Datagram, forged: &mut Vec<Forged>| {

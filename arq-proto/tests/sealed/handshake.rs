@@ -3,9 +3,15 @@
 //! The handshake under everything: loss up to a half, reordering, duplicates, flights of 1 to 16 KB, a ServerHello that
 //! comes only after a retry, and a server that has no room for strangers.
 
-use std::{sync::Arc, time::Duration};
+use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
 
-use arq_proto::{wire::packet::PacketKind, Connect, ConnectionError, ValidConfig};
+use arq_proto::{
+    wire::{
+        flight::HandshakeFrame,
+        packet::{Hello, PacketKind},
+    },
+    Connect, ConnectionError, ValidConfig,
+};
 use arq_sim::{
     hostile, parallel,
     toy::{Flights, Toy},
@@ -23,8 +29,30 @@ fn rough(rng: &mut Rng) -> WireConfig {
         loss: Loss::Random(rng.f32() / 2.0),
         duplicate: if rng.bool() { rng.f32() / 5.0 } else { 0.0 },
         jitter: if rng.bool() { rng.u32(..30) * MS } else { Duration::ZERO },
+        mtu: Some(rng.usize(1_200..=65_000)),
         ..WireConfig::with_delay(rng.u32(1..100) * MS)
     }
+}
+
+/// When the first packet left that shows the server where its client receives: a HELLO with a cookie, or a HANDSHAKE.
+fn watch_for_proof(pair: &mut Pair) -> Rc<Cell<Option<Duration>>> {
+    let left_at = Rc::new(Cell::new(None));
+    let (noted, server) = (left_at.clone(), pair.world.address(pair.server));
+    pair.world.set_tap(move |at: Duration, datagram: &Datagram, _: &mut Vec<Forged>| {
+        let proves = match Hello::decode_with(&datagram.bytes) {
+            // It is the first frame, if there is one.
+            Ok((_, mut frames)) => {
+                let first = HandshakeFrame::decode(&mut frames);
+                matches!(first, Ok(Some(HandshakeFrame::Cookie(_))))
+            }
+            Err(_) => PacketKind::of(datagram.bytes[0]) == Ok(PacketKind::Handshake),
+        };
+        if proves && datagram.to == server {
+            noted.set(noted.get().or(Some(at)));
+        }
+        Verdict::Pass
+    });
+    left_at
 }
 
 /// Opens, or says in time why not; nobody is sent more than three bytes for each of his before he is known.
@@ -36,14 +64,15 @@ fn opens_or_ends(seed: u64) -> Result<bool, String> {
     scenario.max_unvalidated_handshakes = rng.usize(..2) * 64;
     let mut pair = Pair::new(&scenario);
     let limit = scenario.config.handshake_timeout + scenario.config.idle_timeout + SEC;
-    // A cookie shows that the client receives.
-    let mut validated = scenario.max_unvalidated_handshakes == 0;
+    let proof_left_at = watch_for_proof(&mut pair);
+    let mut validated = false;
     let started = pair.world.now();
     loop {
         let left = limit.saturating_sub(pair.world.now() - started);
         pair.world.run_one(left).map_err(|halt| format!("seed {seed}: {halt}"))?;
-        // So does what it sends after its HELLOs.
-        validated |= pair.client_side().connected_at.is_some();
+        // Not before it arrives.
+        let proof = proof_left_at.get().map(|at| at + scenario.up.delay);
+        validated |= proof.is_some_and(|at| pair.world.now() >= at) && pair.accepted().is_some();
         let exchange = pair.world.exchanged(pair.server, pair.world.address(pair.client));
         if !validated && exchange.sent_bytes > 3 * exchange.received_bytes {
             return Err(format!("seed {seed}: {exchange:?}"));
@@ -179,13 +208,8 @@ fn who_rewrites_ids_on_the_way_connects_nobody() {
             _ => return Verdict::Pass,
         };
         bytes[rewritten] ^= 1;
-        if let PacketKind::Handshake = PacketKind::of(bytes[0]).unwrap() {
-            let clear = usize::from(u16::from_be_bytes([bytes[22], bytes[23]]) & 0x3fff);
-            let end = if bytes[22] & 0xc0 == 0 { 23 + usize::from(bytes[22]) } else { 24 + clear };
-            let check = hostile::sealed(&bytes[..end])[end..].to_vec();
-            bytes[end..end + 4].copy_from_slice(&check);
-        }
-        Verdict::Replace(bytes)
+        let rechecked = hostile::rechecked(&bytes).unwrap_or(bytes);
+        Verdict::Replace(rechecked)
     });
     pair.run(20 * SEC, |pair| pair.client_side().closed.is_some()).unwrap();
     assert_eq!(pair.client_side().connected_at, None);

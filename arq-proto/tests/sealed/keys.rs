@@ -45,6 +45,33 @@ fn old_keys_open_what_is_late() {
     }
 }
 
+/// On a bad radio nothing of what is late is taken for forged, however long it lasts.
+// ARQ-KEY-1, ARQ-KEY-2
+#[test]
+fn ten_minutes_of_changes_each_thousand_packets_lose_nothing() {
+    const INTERVAL: Duration = Duration::from_millis(10);
+    // More than 50 packets, of which there is at least one in an interval.
+    let held_back = 50 * INTERVAL;
+    let wire = WireConfig {
+        loss: Loss::Random(0.25),
+        reorder: 0.25,
+        hold_back: held_back,
+        ..WireConfig::with_delay(10 * MS)
+    };
+    let messages = (600 * SEC).as_millis() as u64 / INTERVAL.as_millis() as u64;
+    for seed in seeds(1) {
+        let flow = || [Flow::reliable(5, 1_000, messages).every(INTERVAL)];
+        let scenario = Scenario::new(seed).wire(wire.clone()).within(620 * SEC);
+        let scenario = scenario.client_sends(flow()).server_sends(flow());
+        let report = run(&scenario.sealed(Toy::new(Flights::default()), 1_000));
+        let (client, server) = (&report.client_stats, &report.server_stats);
+        println!("{:?}: {} updates", report.delivered_after, client.key_updates);
+        assert!(report.delivered_after > 590 * SEC, "{:?}", report.delivered_after);
+        assert!(client.key_updates >= 50, "{}", client.key_updates);
+        assert_eq!((client.packets_forged, server.packets_forged), (0, 0), "seed {seed}");
+    }
+}
+
 // ARQ-KEY-3
 #[test]
 fn a_key_that_may_seal_no_more_ends_the_association() {

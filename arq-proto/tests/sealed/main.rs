@@ -11,8 +11,10 @@
 mod common;
 
 mod doubt;
+mod downgrade;
 mod handshake;
 mod keys;
+mod nonces;
 mod paths;
 mod policy;
 mod siblings;

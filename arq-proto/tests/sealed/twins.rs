@@ -19,7 +19,7 @@ pub(crate) fn random_flights(rng: &mut Rng) -> Flights {
         client_hello: rng.usize(200..=2_000),
         server_hello: rng.usize(60..=1_300),
         server: rng.usize(100..=16_000),
-        client: rng.usize(60..=4_000),
+        client: rng.usize(60..=16_000),
         retry: rng.u8(..4) == 0,
         rejects_client: false,
     }

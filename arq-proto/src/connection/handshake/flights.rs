@@ -74,16 +74,17 @@ pub(super) struct FlightIn {
 }
 
 impl FlightIn {
-    /// Takes a symbol; returns the flight once it is whole. Of another flight, and of another shape, it takes none.
+    /// Takes a symbol; returns the flight once it is whole. Of another flight it takes none. One of another shape begins the
+    /// flight anew: its sender does not change that, so one of the two is somebody else, who may have been first.
     pub(super) fn insert(&mut self, frame: &FlightFrame<'_>) -> Option<bytes::Bytes> {
         let FlightFrame { stage, shape, index, data } = *frame;
         if stage != self.stage {
             return None;
         }
-        let partial = self.partial.get_or_insert_with(|| Reassembly::new(shape));
-        if partial.shape() != shape {
-            return None;
+        if self.partial.as_ref().is_some_and(|partial| partial.shape() != shape) {
+            self.restart();
         }
+        let partial = self.partial.get_or_insert_with(|| Reassembly::new(shape));
         let (lane, seq, Shape { message_bytes, chunk_bytes }) = (NO_LANE, 0, shape);
         let taken = match index.checked_sub(MAX_CHUNKS) {
             None => {
@@ -144,6 +145,18 @@ mod tests {
             prop_assert!(arrived >= usize::from(out.needed()));
             prop_assert!(out.needed() == 1 || arrived <= usize::from(out.needed()) + 300);
         }
+    }
+
+    // ARQ-HSK-4
+    #[test]
+    fn who_was_first_with_another_shape_does_not_keep_the_true_flight_from_being_read() {
+        let symbol = |message_bytes, data| {
+            let shape = Shape { message_bytes, chunk_bytes: 10 };
+            FlightFrame { stage: 0, shape, index: 0, data }
+        };
+        let mut into = FlightIn::default();
+        assert_eq!(into.insert(&symbol(20, &[1; 10])), None);
+        assert_eq!(into.insert(&symbol(10, &[2; 10])).as_deref(), Some(&[2; 10][..]));
     }
 
     #[test]
