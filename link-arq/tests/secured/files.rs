@@ -27,20 +27,17 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    pub(crate) fn new(valid: [SystemTime; 2]) -> Self {
+    pub(crate) fn valid() -> Self {
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         params.distinguished_name.push(DnType::CommonName, "router.fleet");
-        [params.not_before, params.not_after] = valid.map(Into::into);
+        params.not_before = (SystemTime::now() - DAY).into();
+        params.not_after = (SystemTime::now() + DAY).into();
         let key = KeyPair::generate().unwrap();
         let certificate = params.self_signed(&key).unwrap();
         let files = Self { folder: tempfile::tempdir().unwrap() };
         fs::write(files.path("cert"), certificate.pem()).unwrap();
         fs::write(files.path("key"), key.serialize_pem()).unwrap();
         files
-    }
-
-    pub(crate) fn valid() -> Self {
-        Self::new([SystemTime::now() - DAY, SystemTime::now() + DAY])
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -58,17 +55,32 @@ impl Files {
     }
 }
 
-/// A link to a listener, and the one that this accepts.
-pub(crate) async fn meet(listen: &str, connect: &str) -> Result<[LinkUnicast; 2], String> {
+/// An endpoint at this place with a small MTU.
+fn endpoint(at: &str, keys: &str) -> EndPoint {
+    format!("arq/{at}#mtu=1400;{keys}").parse().unwrap()
+}
+
+/// A link to a listener, and what this accepts.
+pub(crate) struct Dialled {
+    pub(crate) link: Result<LinkUnicast, String>,
+    accepted: flume::Receiver<LinkUnicast>,
+    _listens: LinkManagerUnicastArq,
+}
+
+pub(crate) async fn dial(listen: &str, connect: &str) -> Dialled {
     let (sender, accepted) = flume::unbounded();
     let server = LinkManagerUnicastArq::new(sender);
-    let endpoint =
-        |at: &str, keys: &str| -> EndPoint { format!("arq/{at}#mtu=1400;{keys}").parse().unwrap() };
     let locator = server.new_listener(endpoint("localhost:0", listen)).await.unwrap();
     let port = locator.address().as_str().rsplit_once(':').unwrap().1.to_owned();
     let client = LinkManagerUnicastArq::new(flume::unbounded().0);
-    let at = format!("localhost:{port}");
-    let near = client.new_link(endpoint(&at, connect)).await.map_err(|error| error.to_string())?;
-    let far = timeout(HANG, accepted.recv_async()).await.unwrap().unwrap();
+    let link = client.new_link(endpoint(&format!("localhost:{port}"), connect)).await;
+    Dialled { link: link.map_err(|error| error.to_string()), accepted, _listens: server }
+}
+
+/// A link to a listener, and the one that this accepts.
+pub(crate) async fn meet(listen: &str, connect: &str) -> Result<[LinkUnicast; 2], String> {
+    let dialled = dial(listen, connect).await;
+    let near = dialled.link?;
+    let far = timeout(HANG, dialled.accepted.recv_async()).await.unwrap().unwrap();
     Ok([near, far])
 }

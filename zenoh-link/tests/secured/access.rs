@@ -4,40 +4,45 @@
 
 use crate::{
     chosen_port, connect, listen,
-    pki::{Fleet, Settings, Wanted, VEHICLE},
+    pki::{Fleet, Wanted, VEHICLE},
+    settings::Settings,
     support::patiently,
 };
 
 const OTHER: &str = "vehicle-8";
 
-/// One vehicle may say two things, the other one of them.
-const RULES: &str = r#"{
-    enabled: true,
-    default_permission: "deny",
-    rules: [
-        { id: "own", permission: "allow", messages: ["put"], key_exprs: ["fleet/own"] },
-        { id: "sign", permission: "allow", messages: ["put"], key_exprs: ["fleet/sign"] },
-    ],
-    subjects: [
-        { id: "seven", cert_common_names: ["vehicle-7"], link_protocols: ["quic"] },
-        { id: "eight", cert_common_names: ["vehicle-8"], link_protocols: ["quic"] },
-    ],
-    policies: [
-        { rules: ["own", "sign"], subjects: ["seven"] },
-        { rules: ["sign"], subjects: ["eight"] },
-    ],
-}"#;
+/// What the first of two subjects may say, and the second.
+fn rules_for(subjects: [&str; 2]) -> String {
+    let [first, second] = subjects;
+    format!(
+        r#"{{
+            enabled: true,
+            default_permission: "deny",
+            rules: [
+                {{ id: "own", permission: "allow", messages: ["put"], key_exprs: ["fleet/own"] }},
+                {{ id: "sign", permission: "allow", messages: ["put"], key_exprs: ["fleet/sign"] }},
+            ],
+            subjects: [{{ id: "first", {first} }}, {{ id: "second", {second} }}],
+            policies: [
+                {{ rules: ["own", "sign"], subjects: ["first"] }},
+                {{ rules: ["sign"], subjects: ["second"] }},
+            ],
+        }}"#
+    )
+}
 
-/// What a router hears of a vehicle that says both.
-async fn heard_of(protocol: &str, name: &'static str) -> Vec<String> {
-    let fleet = Fleet::new();
-    fleet.certify("vehicle", &Wanted::of(name));
-    let endpoint = format!("{protocol}/localhost:0");
-    let router = Settings::router(&fleet).with("access_control", RULES);
-    let router = listen(&endpoint, &router.pairs()).await;
+/// What a router with these rules hears of a vehicle that says both.
+async fn heard(
+    protocol: &str,
+    keys: &str,
+    rules: &str,
+    [router, vehicle]: [Settings; 2],
+) -> Vec<String> {
+    let endpoint = format!("{protocol}/localhost:0{keys}");
+    let router = listen(&endpoint, &router.with("access_control", rules).pairs()).await;
     let heard = router.declare_subscriber("fleet/**").await.unwrap();
     let there = chosen_port(&endpoint, &router).await;
-    let vehicle = connect(&there, &Settings::vehicle(&fleet).pairs()).await.unwrap();
+    let vehicle = connect(&there, &vehicle.pairs()).await.unwrap();
     for key in ["fleet/own", "fleet/sign"] {
         vehicle.put(key, "").await.unwrap();
     }
@@ -49,10 +54,43 @@ async fn heard_of(protocol: &str, name: &'static str) -> Vec<String> {
     keys
 }
 
+/// The same of a vehicle of this name.
+async fn heard_of(protocol: &str, name: &'static str) -> Vec<String> {
+    let fleet = Fleet::new();
+    fleet.certify("vehicle", &Wanted::of(name));
+    let ends = [Settings::router(&fleet), Settings::vehicle(&fleet)];
+    let subjects = [VEHICLE, OTHER]
+        .map(|name| format!("cert_common_names: [{name:?}], link_protocols: [\"quic\"]"));
+    let rules = rules_for(subjects.each_ref().map(String::as_str));
+    heard(protocol, "", &rules, ends).await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn rules_by_name_hold_for_both_links() {
     for protocol in ["arq", "quic"] {
         assert_eq!(heard_of(protocol, VEHICLE).await, ["fleet/own", "fleet/sign"], "{protocol}");
         assert_eq!(heard_of(protocol, OTHER).await, ["fleet/sign"], "{protocol}");
+    }
+}
+
+/// To zenoh a link that can be read is one of `udp`, a sealed one is one of `quic`, by whatever it is sealed.
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_by_protocol_tell_clear_links_from_sealed_ones() {
+    let fleet = Fleet::new();
+    fleet.psk("psk");
+    let psk = format!("#psk_file={}", fleet.path("psk").display());
+    let certificates = [Settings::router(&fleet), Settings::vehicle(&fleet)];
+    let nothing = [Settings::default(), Settings::default()];
+    for (keys, ends, kind) in
+        [("", &nothing, "udp"), (psk.as_str(), &nothing, "quic"), ("", &certificates, "quic")]
+    {
+        for (first, second) in [("udp", "quic"), ("quic", "udp")] {
+            let subjects = [first, second].map(|kind| format!("link_protocols: [{kind:?}]"));
+            let rules = rules_for(subjects.each_ref().map(String::as_str));
+            let expected: &[_] =
+                if kind == first { &["fleet/own", "fleet/sign"] } else { &["fleet/sign"] };
+            let heard = heard("arq", keys, &rules, ends.clone()).await;
+            assert_eq!(heard, expected, "{first} may say more, over a link of {kind}");
+        }
     }
 }

@@ -11,7 +11,8 @@ use tokio::{net::UdpSocket, task::JoinHandle};
 
 use crate::{
     carry, chosen_port, connect, listen,
-    pki::{Fleet, Settings, ROUTER, VEHICLE},
+    pki::{Fleet, ROUTER, VEHICLE},
+    settings::Settings,
 };
 
 const KEY_EXPRESSION: &str = "fleet/secret/position";
