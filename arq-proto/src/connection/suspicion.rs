@@ -235,9 +235,13 @@ impl Connection {
     }
 
     fn questions(&self) -> u32 {
+        losses_beyond_chance(self.chance_of_no_answer(), BAD_LUCK, MIN_QUESTIONS..=MAX_QUESTIONS)
+    }
+
+    /// The chance that a question or its answer is lost.
+    pub(super) fn chance_of_no_answer(&self) -> f64 {
         let (forward, reverse) = (self.path.recovery.loss().upper(), self.path.acks.loss.upper());
-        let fails = 1.0 - (1.0 - forward.as_f64()) * (1.0 - reverse.as_f64());
-        losses_beyond_chance(fails, BAD_LUCK, MIN_QUESTIONS..=MAX_QUESTIONS)
+        1.0 - (1.0 - forward.as_f64()) * (1.0 - reverse.as_f64())
     }
 
     /// The last question is given a whole probe time-out.

@@ -8,10 +8,10 @@
 //! Requirements, numbered as in `docs/protocol.md`:
 //!
 //! - **ARQ-PTH-1** An authentic packet from another address, with the largest number so far, may mean that the peer
-//!   has moved. Its frames are processed; a PATH_CHALLENGE with a random token goes to the new address, a PING to
-//!   the old one. Until this is settled, packets of at most 1,200 bytes go to the new address as far as ARQ-AMP-1
-//!   allows, with room for a PATH_CHALLENGE; beyond that only packets without chunks and repair symbols go to the
-//!   old one.
+//!   has moved. Its frames are processed; a PATH_CHALLENGE with a random token goes to the new address, and 2 to 8
+//!   with another token to the old one: so many that all of them or their answers are lost with a chance of 1 in
+//!   10,000. Until this is settled, packets of at most 1,200 bytes go to the new address as far as ARQ-AMP-1 allows,
+//!   with room for a PATH_CHALLENGE; beyond that only packets without chunks and repair symbols go to the old one.
 //! - **ARQ-PTH-2** An unanswered PATH_CHALLENGE is repeated with the same token five times: after a probe
 //!   time-out of the old path, then at doubling intervals up to 1 s or that time-out; and again whenever a packet
 //!   with the largest number comes from there. The token stays valid. A third address restarts this with a new
@@ -20,7 +20,7 @@
 //!   largest number came from another one, and not before the old address could have answered (the larger of
 //!   smoothed and latest round trip, and the reordering window, after the packet that raised the question). What
 //!   was learnt of the path is reset; ids, packet numbers, lanes and credit stay.
-//! - **ARQ-PTH-5** PATH_CHALLENGE, PATH_RESPONSE and the PING of ARQ-PTH-1 travel in packets of their own that are
+//! - **ARQ-PTH-5** PATH_CHALLENGE and PATH_RESPONSE travel in packets of their own that are
 //!   not in flight. Packets sent meanwhile are repaired as usual, but give no sample of either path. What the old
 //!   address should have acknowledged by the time of ARQ-PTH-4 counts as lost.
 //! - **ARQ-PTH-6** A server bound to several addresses sends from the one to which the authentic packet with the
@@ -30,10 +30,11 @@
 //!   the peer 5 s after the last one.
 //! - **ARQ-PTH-8** (Copies, RFC 9000 §9.3.3.) A packet from the peer's address that was not received before, with at
 //!   least the number that raised the question, settles it: the peer has not moved, and packets wait for the
-//!   PATH_RESPONSE of a new address for 1 s. For 3 s after an address change such a packet from the old one takes the
+//!   PATH_RESPONSE of a new address for 1 s. So does the old address's token; where it
+//!   comes from elsewhere, nobody is asked for 1 s, either. For 3 s after an address change such a packet from the old one takes the
 //!   peer back. A duplicate of such a number says that one of the two addresses has copies, not which. Then, too,
-//!   packets wait, unless the new address has answered. The address in use, or the old one, is asked by a
-//!   PATH_CHALLENGE with a token of its own, at most once in a probe time-out, and the address does not change before
+//!   packets wait, unless the new address has answered. The address in use, or the old one, is asked by as
+//!   many PATH_CHALLENGEs, with a token of their own, at most once in a probe time-out, and the address does not change before
 //!   the answer may have come (the time of ARQ-PTH-4). That token's PATH_RESPONSE, from whatever address, shows that
 //!   the peer receives there: it has not moved, or is taken back, and no address is asked or believed for 3 s.
 
@@ -47,6 +48,7 @@ use rand_core::RngCore;
 use super::{receive::Arrived, transmit::Transmit, Connection};
 use crate::{
     admission::MAX_AMPLIFICATION,
+    chance::losses_beyond_chance,
     chunk_size::ChunkTuner,
     path_loss::PathLoss,
     timer::TimerKind,
@@ -69,6 +71,10 @@ pub(super) const RESTLESS_FOR: Duration = Duration::from_secs(5);
 /// Silence of the peer after which it is told where such a NAT has put us, at most, unless a round trip is longer.
 const RESTLESS_KEEP_ALIVE: Duration = Duration::from_millis(250);
 
+/// The chance that all questions to an address or their answers are lost, at most.
+const ALL_LOST: f64 = 1e-4;
+const MIN_QUESTIONS: u32 = 2;
+const MAX_QUESTIONS: u32 = 8;
 /// Silence on a path that is only for when no other answers, after which it is asked.
 const BACKUP_KEEP_ALIVE: Duration = Duration::from_secs(15);
 
@@ -88,8 +94,9 @@ pub(super) struct PathProbe {
     /// The next wait for an answer.
     interval: Duration,
     pub(super) due: bool,
-    /// The address in use is to be asked, too.
-    pub(super) due_in_use: bool,
+    /// The token of the questions to the address in use, and how many are to be sent.
+    pub(super) token_in_use: u64,
+    pub(super) due_in_use: u32,
     /// The newest packet of all came from there.
     has_newest: bool,
     /// Packets go there without waiting for the answer.
@@ -131,7 +138,8 @@ struct Copied {
     address: SocketAddr,
     token: u64,
     since: Instant,
-    due: bool,
+    /// Questions to be sent.
+    due: u32,
     /// It is not asked again before.
     next: Instant,
 }
@@ -141,10 +149,15 @@ impl Doubts {
         self.no_question_until.is_some_and(|until| now < until)
     }
 
+    pub(super) fn has_question(&self) -> bool {
+        self.copied.as_ref().is_some_and(|copied| copied.due > 0)
+    }
+
     /// The question to the address that the peer may still have.
     pub(super) fn take_question(&mut self) -> Option<(SocketAddr, u64)> {
         let copied = self.copied.as_mut()?;
-        std::mem::take(&mut copied.due).then_some((copied.address, copied.token))
+        copied.due = copied.due.checked_sub(1)?;
+        Some((copied.address, copied.token))
     }
 }
 
@@ -211,7 +224,8 @@ impl Connection {
                 repeats: 0,
                 interval: self.path.recovery.pto_base(),
                 due: false,
-                due_in_use: false,
+                token_in_use: self.rng.next_u64(),
+                due_in_use: 0,
                 has_newest: false,
                 is_open: false,
             });
@@ -259,12 +273,13 @@ impl Connection {
             return;
         }
         let next = now + self.path.recovery.pto_base();
+        let due = self.questions_to_address();
         match self.path.doubts.copied.as_mut().filter(|copied| copied.address == from) {
             Some(copied) if now < copied.next => {}
-            Some(copied) => (copied.due, copied.next) = (true, next),
+            Some(copied) => (copied.due, copied.next) = (due, next),
             None => {
                 let token = self.rng.next_u64();
-                let copied = Copied { address: from, token, since: now, due: true, next };
+                let copied = Copied { address: from, token, since: now, due, next };
                 self.path.doubts.copied = Some(copied);
             }
         }
@@ -306,7 +321,7 @@ impl Connection {
         let Some(probe) = self.path.probe.as_mut().filter(|probe| number >= probe.raised_by) else {
             return false;
         };
-        (probe.due, probe.due_in_use) = (false, false);
+        (probe.due, probe.due_in_use) = (false, 0);
         let was_asked = std::mem::take(&mut probe.has_newest);
         if std::mem::take(&mut probe.is_open) {
             self.path.recovery.enter_path();
@@ -317,10 +332,17 @@ impl Connection {
     /// Asks, and waits for the answer: twice as long each time. Only the path in use is measured, and the
     /// new one may be slower by any factor (RFC 9000 §8.2.4).
     fn ask_path(&mut self, now: Instant) {
+        let questions = self.questions_to_address();
         let Some(probe) = &mut self.path.probe else { return };
-        (probe.due, probe.due_in_use) = (true, true);
+        (probe.due, probe.due_in_use) = (true, questions);
         self.path.timers.set(TimerKind::Path, Some(now + probe.interval));
         probe.interval = (probe.interval * 2).min(MAX_INTERVAL).max(probe.interval);
+    }
+
+    /// How often an address is asked at once whether the peer is still there: who copies packets from elsewhere takes the
+    /// place of one whose answers are all lost.
+    fn questions_to_address(&self) -> u32 {
+        losses_beyond_chance(self.chance_of_no_answer(), ALL_LOST, MIN_QUESTIONS..=MAX_QUESTIONS)
     }
 
     pub(super) fn on_path_response(&mut self, now: Instant, from: SocketAddr, token: u64) {
@@ -329,6 +351,15 @@ impl Connection {
         }
         self.on_answer_to_copies(now, token);
         let Some(probe) = &self.path.probe else { return };
+        if probe.token_in_use == token {
+            self.doubt_move(PacketNumber::MAX);
+            self.path.doubts.no_data_until = Some(now + RETURN_DOUBTED_FOR);
+            // It has gone through the hands of somebody else.
+            if from != self.path.remote {
+                self.path.doubts.no_question_until = Some(now + RETURN_DOUBTED_FOR);
+            }
+            return;
+        }
         // Whoever has sent from elsewhere since is there no longer.
         if probe.address == from && probe.token == token && probe.has_newest {
             if let Some(probe) = &mut self.path.probe {

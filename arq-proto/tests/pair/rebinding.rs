@@ -127,7 +127,7 @@ fn race(pair: &mut Pair, after: Duration) {
 // ARQ-PTH-8, ARQ-AMP-1
 #[test]
 fn who_copies_everything_and_answers_moves_nothing_for_good() {
-    for (seed, after) in seeds(5).flat_map(|seed| [(seed, 1), (seed, 9), (seed, 11), (seed, 40)]) {
+    for (seed, after) in seeds(10).flat_map(|seed| [(seed, 1), (seed, 9), (seed, 11), (seed, 40)]) {
         let scenarios = [0.0, 0.05].into_iter().flat_map(|loss| {
             let wire = WireConfig { loss: Loss::Random(loss), ..WireConfig::with_delay(10 * MS) };
             let ticks = [
@@ -137,9 +137,6 @@ fn who_copies_everything_and_answers_moves_nothing_for_good() {
             let scenario = Scenario::new(seed).wire(wire).both_send(ticks);
             clear_and_sealed(scenario).map(|scenario| (scenario, loss))
         });
-        // Where 5 % are lost, he becomes a hop of the path in about one of six runs, sealed or not: a known fault, which
-        // these seeds do not meet in the clear.
-        let scenarios = scenarios.filter(|(scenario, loss)| scenario.toy.is_none() || *loss == 0.0);
         for (scenario, loss) in scenarios {
             let mut pair = Pair::new(&scenario);
             let case = format!("seed {seed}, copies after {after} ms, {loss} lost");
@@ -200,10 +197,10 @@ fn a_victim_whose_address_is_spoofed_gets_three_times_what_was_sent_in_its_name(
             Pair::new(&Scenario::new(seed).wire(crate::common::lossy(0.02)).server_sends(bulk));
         pair.run_to_connected(10 * SEC).unwrap_or_else(|halt| panic!("seed {seed}: {halt}"));
         let (client, victim) = (pair.world.address(pair.client), SocketAddr::from(RACER));
-        // All of it: the client has gone, and what it says comes from the victim.
+        // The client has gone, and all that it says comes from the victim.
         pair.world.set_tap(move |_: Duration, seen: &Datagram, forged: &mut Vec<Forged>| {
             if seen.from != client {
-                return Verdict::Pass;
+                return if seen.to == client { Verdict::Withhold } else { Verdict::Pass };
             }
             forged.push(Forged {
                 from: victim,

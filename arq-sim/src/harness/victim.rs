@@ -257,6 +257,12 @@ impl Victim {
         self.token
     }
 
+    /// The token with which it last asked an address.
+    #[must_use]
+    pub fn token_to(&self, address: SocketAddr) -> Option<u64> {
+        self.asked.get(&address).copied()
+    }
+
     /// Every CLOSE so far.
     #[must_use]
     pub fn closes(&self) -> &[SentClose] {

@@ -253,7 +253,8 @@ impl Path {
             return Some((probe.address, Frame::PathChallenge(probe.token)));
         }
         // Copies from elsewhere do not keep the peer from answering here.
-        std::mem::take(&mut probe.due_in_use).then_some((self.remote, Frame::Ping))
+        probe.due_in_use = probe.due_in_use.checked_sub(1)?;
+        Some((self.remote, Frame::PathChallenge(probe.token_in_use)))
     }
 
     /// Whether this side is behind a restless NAT, as far as it has heard by `heard_at`.
