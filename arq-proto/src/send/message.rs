@@ -6,6 +6,7 @@
 //! the order of their indices, each once; then lost chunks are sent again.
 
 mod resegment;
+mod silent;
 
 use std::time::Instant;
 

@@ -80,3 +80,19 @@ fn a_path_opens_falls_silent_and_answers_again() {
         "{events:?}"
     );
 }
+
+// ARQ-MP-4, ARQ-MP-5
+#[test]
+fn what_is_lost_on_one_radio_is_repaired_although_it_had_left_on_the_dead_one_before() {
+    for ms in (50..250).step_by(10) {
+        let mut scenario = two_radios(1, [30, 30], &[3 * SEC..600 * SEC]);
+        let lost = 3 * SEC + ms * MS..3 * SEC + (ms + 20) * MS;
+        let [(up, down), ..] = &mut scenario.radios[..] else { unreachable!() };
+        (up.blackouts, down.blackouts) = (vec![lost.clone()], vec![lost]);
+        let images = Flow::reliable(5, 30_000, 40).every(200 * MS);
+        let longest = longest(&scenario.both_send([images]));
+        println!("lost from {ms} ms on: {longest:?}");
+        // A round trip and a half on each radio, and one way.
+        assert!(longest.iter().all(|late| *late <= 225 * MS), "lost from {ms} ms on: {longest:?}");
+    }
+}

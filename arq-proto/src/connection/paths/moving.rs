@@ -19,7 +19,7 @@ use crate::{
     sent::Content,
     symbol::Symbol,
     timer::TimerKind,
-    units::LaneSet,
+    units::{LaneId, LaneSet, MessageSeq},
 };
 
 /// What was needless counts for about so long.
@@ -222,6 +222,33 @@ impl Connection {
         moved.iter().for_each(|lane| self.outgoing.pending.insert(lane));
     }
 
+    /// Of messages of which something was lost: what is out of them on paths that are silent.
+    pub(in crate::connection) fn out_on_silent_paths(&mut self, lost: &[Content]) -> Vec<Content> {
+        if lost.is_empty() || !self.others.iter().any(|path| path.silence.is_silent()) {
+            return Vec::new();
+        }
+        let mut damaged: Vec<_> = lost.iter().filter_map(message_of).collect();
+        damaged.sort_unstable();
+        let silent = self.others.iter_mut().filter(|path| path.silence.is_silent());
+        let out = silent.flat_map(|path| path.recovery.contents_in_flight());
+        let is_damaged = |message| damaged.binary_search(&message).is_ok();
+        let mut out: Vec<_> =
+            out.filter(|content| message_of(content).is_some_and(is_damaged)).collect();
+        out.sort_unstable_by_key(message_of);
+        out
+    }
+
+    /// What is out of damaged messages on silent paths is not waited for: those may never answer again.
+    pub(in crate::connection) fn do_without(&mut self, out: &[Content]) {
+        let coding = self.outgoing.peer_takes_repair;
+        for contents in out.chunk_by(|one, other| message_of(one) == message_of(other)) {
+            let Some((lane, seq)) = contents.first().and_then(message_of) else { continue };
+            if self.outgoing.lanes[lane].do_without(seq, contents, coding) {
+                self.outgoing.pending.insert(lane);
+            }
+        }
+    }
+
     /// An acknowledgement told of the path that is served.
     pub(in crate::connection) fn note_answer(&mut self, now: Instant, outcome: &Outcome) {
         if self.others.is_empty() {
@@ -256,6 +283,12 @@ impl Connection {
             self.with_path(number, Self::move_in_flight);
         }
     }
+}
+
+/// The message that this belongs to, if it belongs to one.
+fn message_of(content: &Content) -> Option<(LaneId, MessageSeq)> {
+    let Content::Symbol { lane, seq, .. } = *content else { return None };
+    Some((lane, seq))
 }
 
 #[cfg(test)]
