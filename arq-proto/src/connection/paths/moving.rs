@@ -185,12 +185,10 @@ impl Connection {
     }
 
     fn move_in_flight(&mut self) {
-        let mut symbols: Vec<_> = self
-            .path
-            .recovery
-            .move_in_flight()
-            .into_iter()
-            .filter_map(|content| match content {
+        let contents = self.path.recovery.move_in_flight();
+        let mut symbols: Vec<_> = contents
+            .iter()
+            .filter_map(|content| match *content {
                 Content::Symbol { lane, seq, symbol, .. } => Some((lane, seq, symbol)),
                 // Newer ones follow, or do not matter.
                 Content::Close | Content::Forget(_) => None,
@@ -220,6 +218,13 @@ impl Connection {
             }
         }
         moved.iter().for_each(|lane| self.outgoing.pending.insert(lane));
+        // What is on others that are silent is no substitute.
+        let mut out = self.out_on_silent_paths(&contents);
+        if !out.is_empty() {
+            out.extend(contents.into_iter().filter(|content| message_of(content).is_some()));
+            out.sort_by_key(message_of);
+            self.do_without(&out);
+        }
     }
 
     /// Of messages of which something was lost: what is out of them on paths that are silent.
