@@ -227,14 +227,15 @@ impl Connection {
         }
     }
 
-    /// Of messages of which something was lost: what is out of them on paths that are silent.
+    /// Of messages of which something was lost: what is out of them on other paths that are silent, or paused after they
+    /// answered.
     pub(in crate::connection) fn out_on_silent_paths(&mut self, lost: &[Content]) -> Vec<Content> {
-        if lost.is_empty() || !self.others.iter().any(|path| path.silence.is_silent()) {
+        if lost.is_empty() || self.others.iter().all(Path::is_usable) {
             return Vec::new();
         }
         let mut damaged: Vec<_> = lost.iter().filter_map(message_of).collect();
         damaged.sort_unstable();
-        let silent = self.others.iter_mut().filter(|path| path.silence.is_silent());
+        let silent = self.others.iter_mut().filter(|path| !path.is_usable());
         let out = silent.flat_map(|path| path.recovery.contents_in_flight());
         let is_damaged = |message| damaged.binary_search(&message).is_ok();
         let mut out: Vec<_> =
@@ -276,6 +277,14 @@ impl Connection {
         if let Some(lasted) = self.path.silence.end(now) {
             self.path.recovery.on_silence_ended();
             self.tell_path(PathEvent::Answers(lasted));
+            self.take_over();
+        }
+    }
+
+    /// The path that is served is paused no longer, and asked. If it answered meanwhile, no answer ends a silence.
+    pub(super) fn resume(&mut self) {
+        self.path.ping_due = true;
+        if self.path.is_usable() {
             self.take_over();
         }
     }
