@@ -24,7 +24,7 @@ use arq_proto::{
 };
 pub use frames::FrameOp;
 pub use operations::{hostile_peer, hostile_server, Operation};
-pub use paths::hostile_paths;
+pub use paths::{hostile_paths, path_id};
 pub use secured::secured;
 pub use victim::{SentClose, Victim};
 

@@ -138,7 +138,8 @@ impl Peer {
 }
 
 /// What a side calls itself on a path, in clear (ARQ-MP-2): `ids` are those of client and server on the first one.
-fn path_id(ids: [ConnectionId; 2], is_client: bool, path: u8) -> ConnectionId {
+#[must_use]
+pub fn path_id(ids: [ConnectionId; 2], is_client: bool, path: u8) -> ConnectionId {
     let mut key = [0; 16];
     for (half, id) in key.chunks_mut(8).zip(ids) {
         half.copy_from_slice(&id.0.to_be_bytes());
