@@ -63,8 +63,8 @@ fn an_outage_of_a_radio_costs_one_and_a_half_round_trips() {
     }
 }
 
-/// Of what is sent in an outage the half that is soonest, and all bytes of the client: with two radios and with the
-/// first alone and no outage.
+/// The median latency of what is sent in an outage, of each direction, and the client's bytes as a share of those without
+/// one.
 fn in_an_outage(seed: u64, delays: [u32; 2]) -> ([Duration; 2], f64) {
     let outage = 3 * SEC..3 * SEC + SEC.mul_f64(1.0 + Rng::with_seed(seed).f64());
     let mut pair = run(&two_radios(seed, delays, &[outage.clone()]));
@@ -75,8 +75,7 @@ fn in_an_outage(seed: u64, delays: [u32; 2]) -> ([Duration; 2], f64) {
         within.sort_unstable();
         within[within.len() / 2]
     });
-    let wire = WireConfig::with_delay(delays[0] * MS);
-    let mut alone = run(&Scenario::new(seed).wire(wire).both_send([commands()]));
+    let mut alone = run(&two_radios(seed, delays, &[]));
     // Keep-alives, too, of as long a time.
     let [two, one] = [&mut pair, &mut alone].map(|pair| {
         pair.world.run_for((9 * SEC).saturating_sub(pair.world.now())).unwrap();
@@ -97,7 +96,10 @@ fn within_an_outage_messages_take_the_other_radio_at_once() {
             bytes.push(more);
         }
         bytes.sort_by(f64::total_cmp);
-        println!("{delays:?}: {bytes:.3?} of the bytes of one radio without an outage");
+        println!("{delays:?}: {bytes:.3?} of the bytes without an outage");
+        // Hardly a message is sent twice (2 of 400). What is more rides along in packets that leave anyway: the second radio
+        // is new, and the first one has lost what it carried as the outage began.
+        assert!(bytes[bytes.len() / 2] <= 1.25, "{delays:?}: {bytes:?}");
     }
 }
 
