@@ -2,10 +2,14 @@
 
 //! One of two radios misbehaves in another way than being gone.
 
-use std::time::Duration;
+use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use arq_proto::{Interface, InterfaceUse, PathState, Reliability, SocketId};
-use arq_sim::{lane, Flow, HostId, Pair, Scenario, WireConfig};
+use arq_sim::{
+    lane,
+    toy::{Flights, Toy},
+    Datagram, Flow, Forged, HostId, Pair, Scenario, Verdict, WireConfig,
+};
 
 use crate::common::{MS, SEC};
 
@@ -197,6 +201,48 @@ fn a_nat_that_rebinds_on_one_radio_makes_no_message_late() {
             let known = BOUND + every + 60 * MS;
             assert!(all.iter().all(|late| *late <= known), "{case}: {all:?}");
         }
+    }
+}
+
+/// The lengths of what an idle client sends whose NAT rebinds each 300 ms, in clear or sealed.
+fn lengths_behind_a_restless_nat(is_sealed: bool) -> Vec<usize> {
+    let images = [Flow::reliable(5, 60_000, 20).every(100 * MS)];
+    let wire = WireConfig::with_delay(30 * MS);
+    let mut scenario = Scenario::new(12).wire(wire).client_sends(images);
+    if is_sealed {
+        scenario = scenario.sealed(Toy::new(Flights::default()), 1 << 20);
+    }
+    let mut pair = Pair::new(&scenario);
+    pair.run_to_connected(SEC).unwrap();
+    pair.world.run_for(3 * SEC).unwrap();
+    let mtu = pair.client_side().connection().paths().next().unwrap().path_mtu_bytes;
+    assert!(mtu > 1_400, "more is known to pass: {mtu}");
+    let lengths = Rc::new(RefCell::new(Vec::new()));
+    let (seen, server) = (lengths.clone(), pair.world.address(pair.server));
+    pair.world.set_tap(move |_: Duration, datagram: &Datagram, _: &mut Vec<Forged>| {
+        if datagram.to == server {
+            seen.borrow_mut().push(datagram.bytes.len());
+        }
+        Verdict::Pass
+    });
+    for port in 40_002..40_042 {
+        pair.world.run_for(300 * MS).unwrap();
+        pair.world.rebind(pair.client, ([10, 0, 0, 1], port).into());
+    }
+    let lengths = lengths.borrow().clone();
+    lengths
+}
+
+// ARQ-PTH-7
+#[test]
+fn who_asks_behind_a_restless_nat_sends_1_200_bytes_and_no_more() {
+    for is_sealed in [false, true] {
+        let lengths = lengths_behind_a_restless_nat(is_sealed);
+        let full = lengths.iter().filter(|length| **length == 1_200).count();
+        // Longer ones only look for the path's MTU, and those are much longer.
+        let beyond = lengths.iter().filter(|length| (1_201..1_252).contains(*length)).count();
+        println!("sealed {is_sealed}: {full} of 1,200 bytes, {beyond} a little longer");
+        assert!(full >= 10 && beyond == 0, "sealed {is_sealed}: {lengths:?}");
     }
 }
 
