@@ -321,6 +321,42 @@ def sealed_packet(opened):
     return f"{text}: {', '.join(frames)}"
 
 
+def siphash_2_4(key, data):
+    """Of at most 7 bytes; from the paper of Aumasson and Bernstein, section 2."""
+    (k0, k1), mask = (int.from_bytes(key[n : n + 8], "little") for n in (0, 8)), (1 << 64) - 1
+    v = [0x736F6D6570736575 ^ k0, 0x646F72616E646F6D ^ k1, 0x6C7967656E657261 ^ k0, 0x7465646279746573 ^ k1]
+
+    def half(a, b, shift, turned):
+        v[a] = v[a] + v[b] & mask
+        v[b] = (v[b] << shift | v[b] >> 64 - shift) & mask ^ v[a]
+        v[a] = (v[a] << 32 | v[a] >> 32) & mask if turned else v[a]
+
+    def rounds(count):
+        for _ in range(count):
+            half(0, 1, 13, True)
+            half(2, 3, 16, False)
+            half(0, 3, 21, False)
+            half(2, 1, 17, True)
+
+    last = len(data) << 56 | int.from_bytes(data, "little")
+    v[3] ^= last
+    rounds(2)
+    v[0] ^= last
+    v[2] ^= 0xFF
+    rounds(4)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+def check_path_ids():
+    rows = re.findall(r"^\| `([0-9a-f]{32})` \| ([cs]) \| (\d) \| `([0-9a-f]{16})` \|$", TEXT, re.M)
+    for key, receiver, number, expected in rows:
+        found = siphash_2_4(bytes.fromhex(key), receiver.encode() + bytes([int(number)]))
+        if f"{found:016x}" != expected:
+            raise Malformed(f"the id of {receiver} on path {number} is {found:016x}, not {expected}")
+    if not rows:
+        raise Malformed("there is no id of a path")
+
+
 def check_nonces():
     rows = re.findall(r"^\| `([0-9a-f]{24})` \| (\d+) \| (\d+) \| `([0-9a-f]{24})` \|$", TEXT, re.M)
     for iv, path, number, expected in rows:
@@ -333,6 +369,7 @@ def check_nonces():
 def check_sealed():
     """How many sealed packets were opened."""
     check_nonces()
+    check_path_ids()
     sealed, opened = example_blocks("arq-sealed"), example_blocks("arq-opened")
     if len(sealed) != len(opened) or not sealed:
         raise Malformed(f"{len(sealed)} sealed packets, {len(opened)} opened ones")

@@ -16,11 +16,11 @@ use arq_proto::{
         packet::Hello,
         VERSION,
     },
-    Config, ConnectionId, LaneId, Reliability, TimerKind, ValidConfig,
+    Config, ConnectionId, LaneId, PathState, Reliability, TimerKind, ValidConfig,
 };
 use arq_sim::{
-    harness::{FrameOp, Victim},
-    hostile,
+    harness::{path_id, FrameOp, Victim},
+    hostile::{self, Sighting},
 };
 use common::{MS, SEC};
 use peak_alloc::PeakAlloc;
@@ -216,6 +216,34 @@ fn path_questions(victim: &mut Victim) {
     }
 }
 
+/// A server that keeps four paths, and the ids to which its client sends on the others.
+fn with_paths() -> (Victim, [ConnectionId; 3]) {
+    let config = Config { paths: 4, ..Config::default() };
+    let mut victim = Victim::new(config.validate().unwrap());
+    // Its answer tells what it calls the client.
+    victim.frames(&[1]);
+    let ids = [victim.peer_id().unwrap(), victim.id()];
+    (victim, [1, 2, 3].map(|path| path_id(ids, false, path)))
+}
+
+/// A packet of 1,200 bytes that asks for a path.
+fn opening(dcid: ConnectionId, number: u32) -> Vec<u8> {
+    let mut frames = Vec::new();
+    Frame::PathChallenge(number.into()).encode(&mut frames);
+    frames.push(1);
+    frames.resize(1_170, 0);
+    hostile::data_packet(Sighting { dcid, number }, 0, true, &frames)
+}
+
+/// Each path is asked for from thousands of addresses. What each address gets is counted by the harness.
+fn openings((victim, ids): &mut (Victim, [ConnectionId; 3])) {
+    for n in 0..10_000_u32 {
+        let from: SocketAddr = ([10, 7, (n >> 8) as u8, n as u8], 9).into();
+        victim.datagram(from, &opening(ids[n as usize % 3], n / 3));
+        victim.sleep(PACE);
+    }
+}
+
 fn hellos(victim: &mut Victim) {
     for n in 0..20_000_u64 {
         let mut bytes = Vec::new();
@@ -266,11 +294,51 @@ fn memory_is_bounded_whatever_the_peer_does() {
         assert!(grown <= bound, "{name}: {grown} bytes, {bound} are bearable");
     }
 
-    let idle = growth(|| {
-        let mut victim = Victim::new(ValidConfig::default());
-        victim.frames(&[1]);
-        victim.sleep(SEC);
-    });
-    println!("an idle connection with its endpoint: {} KiB", idle >> 10);
-    assert!(idle <= 64 << 10, "{idle} bytes");
+    paths_are_bounded();
+    for (name, connection, bound) in [
+        ("an idle connection", one_path as fn() -> Victim, 64 << 10),
+        ("one that may have four paths", || with_paths().0, 64 << 10),
+        ("one that has two", two_paths, 80 << 10),
+    ] {
+        let (before, mut held) = (ALLOCATOR.current_usage(), 0);
+        let idle = growth(|| {
+            let mut victim = connection();
+            victim.sleep(SEC);
+            held = ALLOCATOR.current_usage().saturating_sub(before);
+        });
+        println!("{name}, with its endpoint: {} KiB, {} in the end", idle >> 10, held >> 10);
+        assert!(idle <= bound, "{name}: {idle} bytes");
+    }
+}
+
+// ARQ-MP-1, ARQ-MP-3
+fn paths_are_bounded() {
+    let mut victim = with_paths();
+    let grown = growth(|| openings(&mut victim));
+    let (victim, _) = victim;
+    println!("10,000 openings: {} KiB", grown >> 10);
+    assert_eq!(victim.connection().close_reason(), None);
+    assert_eq!(victim.connection().paths().count(), 4);
+    // The harness itself remembers each address.
+    assert!(grown <= 4 * MIB, "{grown} bytes");
+}
+
+fn one_path() -> Victim {
+    let mut victim = Victim::new(ValidConfig::default());
+    victim.frames(&[1]);
+    victim
+}
+
+// ARQ-MP-3
+fn two_paths() -> Victim {
+    let (mut victim, [id, ..]) = with_paths();
+    let from = ([10, 7, 0, 1], 9).into();
+    victim.datagram(from, &opening(id, 0));
+    let mut answer = Vec::new();
+    Frame::PathResponse(victim.path_token().unwrap()).encode(&mut answer);
+    victim
+        .datagram(from, &hostile::data_packet(Sighting { dcid: id, number: 1 }, 0, true, &answer));
+    let states: Vec<_> = victim.connection().paths().map(|path| path.state).collect();
+    assert_eq!(states, [PathState::Open; 2]);
+    victim
 }

@@ -9,53 +9,36 @@
 
 mod common;
 
-use std::{
-    sync::atomic::{AtomicU64, Ordering},
-    thread,
-};
-
-use arq_sim::Scenario;
+use arq_sim::{parallel, Scenario};
 
 const DEFAULT_SEEDS: u64 = 300;
 
 // ARQ-LAN-1, ARQ-LAN-3, ARQ-BEF-1, ARQ-CC-1
 #[test]
 fn random_scenarios_deliver_everything() {
-    deliver_everything(Scenario::random);
+    deliver_everything(DEFAULT_SEEDS, Scenario::random);
 }
 
 // ARQ-MP-4, ARQ-MP-5, ARQ-MP-7
 #[test]
 fn random_scenarios_over_several_radios_deliver_everything() {
-    deliver_everything(Scenario::random_with_radios);
+    deliver_everything(DEFAULT_SEEDS, Scenario::random_with_radios);
 }
 
-fn deliver_everything(scenario: impl Fn(u64) -> Scenario + Sync) {
-    let seeds = common::seeds(DEFAULT_SEEDS);
-    let next = AtomicU64::new(seeds.start);
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    // Each thread takes the next seed; failures are collected so that one run shows them all.
-    let failures: Vec<_> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut failures = Vec::new();
-                    loop {
-                        let seed = next.fetch_add(1, Ordering::Relaxed);
-                        if seed >= seeds.end {
-                            return failures;
-                        }
-                        if let Err(failure) = scenario(seed).run() {
-                            failures.push(failure);
-                        }
-                    }
-                })
-            })
-            .collect();
-        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
-    });
-    println!("{} scenarios, {} failed", seeds.end - seeds.start, failures.len());
-    if let Some(first) = failures.iter().min_by_key(|failure| failure.scenario.seed) {
+// ARQ-MP-3, ARQ-MP-4, ARQ-MP-5, ARQ-MP-8
+#[test]
+fn random_scenarios_deliver_everything_over_radios_that_move_and_fail() {
+    // Each lasts for 20 virtual seconds.
+    deliver_everything(DEFAULT_SEEDS / 5, Scenario::random_that_moves);
+}
+
+fn deliver_everything(seeds: u64, scenario: impl Fn(u64) -> Scenario + Sync) {
+    let seeds: Vec<_> = common::seeds(seeds).collect();
+    // All failures are collected, so that one run shows them.
+    let failures: Vec<_> =
+        parallel::map(&seeds, |seed| scenario(*seed).run().err()).into_iter().flatten().collect();
+    println!("{} scenarios, {} failed", seeds.len(), failures.len());
+    if let Some(first) = failures.first() {
         for failure in &failures {
             println!("seed {}: {}", failure.scenario.seed, failure.halt);
         }

@@ -35,6 +35,7 @@ pub struct Pair {
     pub conn: ConnId,
     client_plan: AppPlan,
     server_plan: AppPlan,
+    pub(crate) metered_rate_bps: Option<u64>,
 }
 
 /// How a scenario went.
@@ -134,7 +135,8 @@ impl Pair {
             });
         }
         let (client_plan, server_plan) = (scenario.client.clone(), scenario.server.clone());
-        Self { world, client, server, radios, conn, client_plan, server_plan }
+        let metered_rate_bps = scenario.metered_rate_bps;
+        Self { world, client, server, radios, conn, client_plan, server_plan, metered_rate_bps }
     }
 
     /// The connection that the server accepted last.
@@ -214,7 +216,13 @@ impl Pair {
 
     pub(crate) fn run_to_end(&mut self, scenario: &Scenario) -> Result<Report, Halt> {
         let connected_after = self.run_to_connected(scenario.limit)?;
-        let delivered_after = connected_after + self.run_to_delivery(scenario.limit)?;
+        let connected_at = self.world.now();
+        for (count, &(at, what)) in (1..).zip(&scenario.moves) {
+            self.world.run_for((connected_at + at).saturating_sub(self.world.now()))?;
+            self.apply(what, count);
+        }
+        let moved_for = self.world.now() - connected_at;
+        let delivered_after = connected_after + moved_for + self.run_to_delivery(scenario.limit)?;
         self.world.run_for(STRAGGLERS)?;
         let mut report = self.report(connected_after, delivered_after);
         self.world.with_conn(self.conn, |clock, connection, _| connection.finish(clock.now()));
@@ -263,6 +271,9 @@ impl Pair {
                 conn.app.messages_read(),
                 conn.connection().stats(),
             );
+            for path in conn.connection().paths() {
+                let _ = writeln!(out, "{name}: {path:?}");
+            }
         }
         out
     }

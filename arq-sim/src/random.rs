@@ -64,6 +64,7 @@ impl Scenario {
             config,
             server_paths: None,
             metered_rate_bps: None,
+            moves: Vec::new(),
             client: random_plan(&mut rng, bytes),
             server: random_plan(&mut rng, bytes / 2),
             timer_lateness: if rng.bool() { Duration::ZERO } else { 3 * MS.mul_f64(rng.f64()) },

@@ -8,6 +8,7 @@ use arq_proto::Config;
 
 use crate::{
     app::{AppPlan, Flow},
+    moves::Move,
     pair::{Pair, Report},
     toy::Toy,
     wire::WireConfig,
@@ -31,6 +32,8 @@ pub struct Scenario {
     pub server_paths: Option<u8>,
     /// The last radio has a budget that earns so many bits per second.
     pub metered_rate_bps: Option<u64>,
+    /// What happens meanwhile, and how long after both sides are connected, in this order.
+    pub moves: Vec<(Duration, Move)>,
     /// What the client's application does.
     pub client: AppPlan,
     /// What the server's application does.
@@ -66,6 +69,7 @@ impl Scenario {
             config: Config::default(),
             server_paths: None,
             metered_rate_bps: None,
+            moves: Vec::new(),
             client: AppPlan::default(),
             server: AppPlan::default(),
             timer_lateness: Duration::ZERO,

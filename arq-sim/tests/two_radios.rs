@@ -29,12 +29,19 @@ fn recorded(file: &str, start_s: u64) -> (WireConfig, WireConfig) {
     (wire.clone(), WireConfig { link: Some(link), ..wire })
 }
 
-/// Two minutes over these radios: the latencies of the commands, sorted, and the vehicle's paths as the sender sees them.
+/// Two minutes over these recordings: the latencies of the commands, sorted, and the vehicle's paths as the sender sees them.
 fn drive(seed: u64, radios: &[&str]) -> (Vec<Duration>, Vec<PathStats>) {
-    let mut wires = radios.iter().map(|file| recorded(file, 7 + 40 * seed));
+    let wires = radios.iter().map(|file| recorded(file, 7 + 40 * seed));
+    drive_over(seed, wires.collect())
+}
+
+/// The same over any radios.
+fn drive_over(seed: u64, wires: Vec<(WireConfig, WireConfig)>) -> (Vec<Duration>, Vec<PathStats>) {
+    let count = wires.len();
+    let mut wires = wires.into_iter();
     let (up, down) = wires.next().unwrap();
     let mut scenario = Scenario { up, down, radios: wires.collect(), ..Scenario::new(seed) };
-    scenario.config.paths = if radios.len() > 1 { 4 } else { 1 };
+    scenario.config.paths = if count > 1 { 4 } else { 1 };
     scenario.config.idle_timeout = Duration::from_secs(60);
     let scenario = scenario
         .within(Duration::from_secs(400))
@@ -95,11 +102,92 @@ fn two_recorded_lte_radios_are_far_ahead_of_the_better_one() {
 // ARQ-MP-6
 #[test]
 fn a_poor_radio_does_a_good_one_no_harm() {
-    let (late, needless) =
-        compare("taxi + Starlink", ["nyc-lte/taxi.down", "starlink-leocc/link.mm"]);
-    println!("{late:.2} of the better one");
-    // A millisecond of 28: messages arrive at full ones.
-    assert!(late <= 1.12 && needless <= 0.12, "{late}, {needless}");
+    for lte in ["taxi", "bus", "walking"] {
+        let name = format!("{lte} + Starlink");
+        let file = format!("nyc-lte/{lte}.down");
+        let (late, needless) = compare(&name, [&file, "starlink-leocc/link.mm"]);
+        println!("{name}: {late:.2} of the better one");
+        // A millisecond of 28: messages arrive at full ones.
+        assert!(late <= 1.12 && needless <= 0.12, "{name}: {late}, {needless}");
+    }
+}
+
+/// The seconds of a cart's laps in which two of its Wi-Fi radios were on: in the others, nobody had asked for anything.
+fn both_on(radios: [&str; 2]) -> String {
+    let table = recording::text("feup-wifi/links_per_second.csv").unwrap();
+    let head = table.lines().next().unwrap().to_owned();
+    let place = |title: &str| head.split(',').position(|one| one == title).unwrap();
+    let needed = radios.map(|radio| place(&format!("{radio}_on")));
+    let needed = [needed[0], needed[1], place("in_lap")];
+    let is_on = |line: &&str| {
+        let fields: Vec<_> = line.split(',').collect();
+        needed.iter().all(|place| fields[*place] == "1")
+    };
+    let rows = table.lines().skip(1).filter(is_on);
+    [head.as_str()].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
+}
+
+/// One of them, with what it carried in each of these seconds, from a second on; 5 ms each way.
+fn wifi(table: &str, radio: &str, start_s: u64) -> (WireConfig, WireConfig) {
+    let column = format!("{radio}_kbps");
+    let rate = recording::rates(table, &column, "in_lap", Duration::from_secs(start_s)).unwrap();
+    let link = LinkConfig {
+        rate: Rate::Trace(rate),
+        queue: Discipline::DropTail(Limit::Bytes(250_000)),
+        frame: Frame::SINGLE,
+    };
+    let wire = WireConfig { link: Some(link), ..WireConfig::with_delay(5 * MS) };
+    (wire.clone(), wire)
+}
+
+// ARQ-MP-5
+#[test]
+fn a_cart_with_two_wifi_radios_has_commands_a_second_late_only_where_neither_carries_any() {
+    let table = both_on(["ap2", "ap4"]);
+    let (mut late, mut p99s) = ([0; 3], Vec::new());
+    for seed in 0..8 {
+        let start_s = 120 * seed;
+        let [first, second] = ["ap2", "ap4"].map(|radio| wifi(&table, radio, start_s));
+        let rides = [vec![first.clone()], vec![second.clone()], vec![first, second]];
+        let rides = rides.map(|wires| drive_over(seed, wires).0);
+        for (sum, latencies) in late.iter_mut().zip(&rides) {
+            *sum += latencies.iter().filter(|late| **late > Duration::from_secs(1)).count();
+        }
+        p99s.push(rides.map(|latencies| percentile(&latencies, 990)));
+    }
+    println!("later than a second, of 47,200: {late:?}; p99 {p99s:.1?}");
+    // In 4.2 % of these seconds neither carries anything, in 5.7 % and 10.1 % each alone. More cannot be had.
+    assert!(late[2] as f64 <= 0.75 * late[0].min(late[1]) as f64, "{late:?}");
+    assert!(late[2] as f64 <= 0.05 * 47_200.0, "{late:?}");
+}
+
+/// A car's radio, of which the round trip of each message was recorded.
+fn five_g(run: &str) -> (WireConfig, WireConfig) {
+    let table = recording::text(&format!("cicv5g/{run}.csv")).unwrap();
+    let delays = recording::half_round_trips(&table, MS).unwrap();
+    let wire = WireConfig { delays: Some(delays), ..WireConfig::default() };
+    (wire.clone(), wire)
+}
+
+// ARQ-MP-5, ARQ-MP-6
+#[test]
+fn two_bands_of_5g_keep_all_but_one_command_in_a_thousand_below_150_ms() {
+    for [n78, n8] in [
+        ["urban-n78-30kmh-27hz", "weak-strong-n8-50kmh"],
+        ["urban-n78-30kmh-27hz", "rural-n8-0kmh"],
+        ["arterial-n78-80kmh", "arterial-n8-50kmh"],
+        ["arterial-n78-80kmh", "weak-strong-n8-30kmh"],
+    ] {
+        let rides = [&[n78][..], &[n8], &[n78, n8]];
+        let p999 = rides.map(|runs| {
+            let wires = runs.iter().map(|run| five_g(run)).collect();
+            percentile(&drive_over(1, wires).0, 999)
+        });
+        println!("{n78} + {n8}: p99.9 {p999:.0?}");
+        let better = p999[0].min(p999[1]);
+        // Where one is good by itself, the other does it no harm: an answer takes a millisecond or some.
+        assert!(p999[2] <= (150 * MS).max(better + 20 * MS), "{n78} + {n8}: {p999:?}");
+    }
 }
 
 /// A radio that begins anywhere in its recording, as those of the bench do: of LTE the way of the commands is recorded, of

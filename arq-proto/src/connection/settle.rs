@@ -24,6 +24,7 @@ impl Connection {
             }
         }
         let mut damaged = LaneSet::default();
+        let out_elsewhere = self.out_on_silent_paths(&outcome.lost);
         for content in outcome.lost.drain(..) {
             match content {
                 Content::Symbol { lane, seq, segmentation, symbol } => {
@@ -39,6 +40,7 @@ impl Connection {
                 Content::Close => {}
             }
         }
+        self.do_without(&out_elsewhere);
         if !(damaged.is_empty() && outcome.suspect.is_empty()) {
             let redundancy = self.redundancy();
             self.outgoing.repair(damaged, redundancy.target(outcome.by_time_out));

@@ -505,10 +505,11 @@ impl Connection {
         self.path.restless_wait = most / 2 + (most / 2).mul_f64(share);
     }
 
-    /// The least size of a packet that only asks, in bytes: the more comes from an address, the more may be answered.
+    /// The least size of a packet that only asks, in bytes and without its tag: the more comes from an address, the more may
+    /// be answered. Every path carries it.
     pub(super) fn least_ping_bytes(&self) -> usize {
         if self.path.is_restless(self.life.heard_at) {
-            BASE_MTU.into()
+            usize::from(BASE_MTU) - self.tag_bytes()
         } else {
             0
         }

@@ -69,8 +69,11 @@ impl Recovery {
     pub(crate) fn move_in_flight(&mut self) -> Vec<Content> {
         self.moved_below = self.next_number();
         self.tails.clear();
-        let packets = self.ledger.in_flight();
-        packets.flat_map(|(_, packet)| packet.contents.iter().copied()).collect()
+        self.contents_in_flight().collect()
+    }
+
+    pub(crate) fn contents_in_flight(&mut self) -> impl Iterator<Item = Content> + '_ {
+        self.ledger.in_flight().flat_map(|(_, packet)| packet.contents.iter().copied())
     }
 
     /// The path answers again.

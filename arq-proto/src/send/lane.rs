@@ -22,6 +22,7 @@ use crate::{
     flow::message_cost,
     histogram::Histogram,
     redundancy::repair::{self, NoAck, Target},
+    sent::Content,
     stats::LaneStats,
     symbol::{Symbol, SymbolRef},
     textbook,
@@ -426,6 +427,19 @@ impl SendLane {
             self.cursor = self.cursor.min(seq);
         }
         moves
+    }
+
+    /// Something of a message was lost, while this is out of it on silent paths: nobody waits for that. Tells whether there is
+    /// anything to send.
+    pub(crate) fn do_without(&mut self, seq: MessageSeq, out: &[Content], coding: bool) -> bool {
+        let repairs = self.repairs();
+        let Some(message) = self.message_mut(seq).filter(|_| repairs) else { return false };
+        message.do_without(out, coding);
+        let sends = !message.is_sent();
+        if sends {
+            self.cursor = self.cursor.min(seq);
+        }
+        sends
     }
 
     /// Whether so much of every message under way is in flight that it cannot all be lost by `chance`; `None` if there

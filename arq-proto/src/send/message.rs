@@ -6,6 +6,7 @@
 //! the order of their indices, each once; then lost chunks are sent again.
 
 mod resegment;
+mod silent;
 
 use std::time::Instant;
 
@@ -421,8 +422,10 @@ impl Message {
             return self.add(repair::instead_of(&self.out(), 0, coding));
         }
         match repair::instead_of(&self.out(), silent.len(), coding) {
-            // Which chunks are on which path is not known. These are few.
-            Addition::Unacked(times) => self.copy(self.in_flight - self.acked, times),
+            // Which chunks are on which path is not known. These are few. Repair symbols may stand in for lost ones.
+            Addition::Unacked(times) => {
+                self.copy((self.in_flight - self.acked) | self.lost(), times);
+            }
             addition => self.add(addition),
         }
     }

@@ -16,6 +16,7 @@ mod handshake;
 mod marks;
 mod parameters;
 mod paths;
+mod radios;
 mod reports;
 mod secured;
 mod strangers;

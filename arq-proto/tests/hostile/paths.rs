@@ -8,7 +8,7 @@ use arq_proto::{
         frame::{Frame, PathUse},
         params::Params,
     },
-    Config, ConnectionError, PathNumber, Violation,
+    Config, ConnectionError, EcnCounts, PathNumber, Violation,
 };
 use smallvec::smallvec;
 
@@ -51,6 +51,22 @@ fn what_was_never_sent_on_a_path_cannot_be_acknowledged() {
     let mut client = client(4);
     client.say(&path_ack(2, 1 << 40));
     assert_eq!(client.error(), Some(&ConnectionError::Violation(Violation::AckOfUnsent)));
+}
+
+/// The largest number of a path is 3. What names another one says so.
+// ARQ-MP-1, ARQ-MP-4, ARQ-MP-8
+#[test]
+fn a_frame_about_a_path_that_cannot_be_is_malformed() {
+    for path in [4, 5, 63, 64, 255] {
+        let ack = Ack { delay_us: 0, ranges: smallvec![(0, 0)], ecn: Some(EcnCounts::NONE) };
+        let counted = Frame::PathAck { path: PathNumber(path), ack };
+        for frame in [path_ack(path, 0), counted, path_state(path, 1, PathUse::Paused)] {
+            let mut client = client(4);
+            client.say(&frame);
+            let error = client.error().unwrap().to_string();
+            assert!(error.contains("path.number"), "{path}: {error}");
+        }
+    }
 }
 
 // ARQ-MP-8

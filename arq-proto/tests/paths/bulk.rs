@@ -74,3 +74,33 @@ fn an_urgent_beacon_beside_bulk_on_both_radios_is_no_later_than_beside_it_on_the
         );
     }
 }
+
+/// The 99th percentile of how late images of 100 KB are, of which one leaves each 160 ms: 5 Mb/s. Two messages make an
+/// image.
+fn late_images(scenario: Scenario) -> Duration {
+    let half = || Flow::reliable(5, 50_000, 300).every(160 * MS);
+    let mut pair = Pair::new(&scenario.client_sends([half(), half()]));
+    pair.run_to_connected(Duration::from_secs(1)).unwrap();
+    pair.run_to_delivery(Duration::from_secs(200)).unwrap();
+    let inbox = pair.server_side().app.inbox(lane(5, Reliability::Reliable));
+    let mut latencies = inbox.latencies[50..].to_vec();
+    latencies.sort_unstable();
+    latencies[latencies.len() * 99 / 100]
+}
+
+// ARQ-MP-7
+#[test]
+fn images_that_load_the_radios_by_a_third_are_no_later_than_over_the_better_one() {
+    for (mbps, delays, loss) in [([20, 5], [15, 60], 0.0), ([50, 50], [20, 20], 0.05)] {
+        let mut shares = Vec::new();
+        for seed in seeds(3) {
+            let [first, second] = [0, 1].map(|n| radio(mbps[n], delays[n] * MS, loss));
+            let alone = late_images(Scenario::new(seed).wire(first.clone()));
+            let both = late_images(Scenario::new(seed).wire(first).radio(second));
+            println!("{mbps:?} Mb/s, {loss}, seed {seed}: {alone:?} alone, {both:?} on both");
+            shares.push(both.as_secs_f64() / alone.as_secs_f64());
+        }
+        shares.sort_by(f64::total_cmp);
+        assert!(shares[shares.len() / 2] <= 1.05, "{mbps:?}, {loss}: {shares:?}");
+    }
+}

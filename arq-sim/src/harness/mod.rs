@@ -26,7 +26,7 @@ use arq_proto::{
 pub use frames::FrameOp;
 pub use keyed::{secured_client, secured_server};
 pub use operations::{hostile_peer, hostile_server, Operation};
-pub use paths::hostile_paths;
+pub use paths::{hostile_paths, path_id};
 pub use secured::secured;
 pub use victim::{SentClose, Victim};
 

@@ -126,7 +126,7 @@ impl Peer {
         let ids = if self.is_client { [peer, own] } else { [own, peer] };
         let number = self.next[path].wrapping_sub(back.into());
         self.next[path] = self.next[path].wrapping_add(1);
-        Some(Sighting { dcid: path_id(clear_key(ids), !self.is_client, path as u8), number })
+        Some(Sighting { dcid: path_id(ids, !self.is_client, path as u8), number })
     }
 }
 
@@ -151,8 +151,14 @@ fn clear_key(ids: [ConnectionId; 2]) -> [u8; 16] {
     key
 }
 
-/// What a side calls itself on a path (ARQ-MP-2).
-pub(super) fn path_id(key: [u8; 16], is_client: bool, path: u8) -> ConnectionId {
+/// What a side calls itself on a path in clear (ARQ-MP-2): `ids` are those of client and server on the first one.
+#[must_use]
+pub fn path_id(ids: [ConnectionId; 2], is_client: bool, path: u8) -> ConnectionId {
+    path_id_of(clear_key(ids), is_client, path)
+}
+
+/// The same by what the ids of an association are computed from.
+pub(super) fn path_id_of(key: [u8; 16], is_client: bool, path: u8) -> ConnectionId {
     let mut hasher = SipHasher24::new_with_key(&key);
     hasher.write(&[if is_client { b'c' } else { b's' }, path]);
     ConnectionId(hasher.finish())

@@ -78,7 +78,26 @@ mod tests {
             assert_eq!(at_client.path_of(at_client.local[path.index()]), Some(path));
             assert_eq!(at_client.path_to(at_client.local[path.index()]), None);
         }
-        // Worked example of docs/protocol.md.
-        assert_eq!(at_client.local[1], ConnectionId(id(&key, true, PathNumber(1)).0));
+    }
+
+    /// Another program has computed these, which knows the document alone.
+    // ARQ-MP-2
+    #[test]
+    fn the_ids_are_those_of_the_examples() {
+        let text = include_str!("../../../../docs/protocol-examples.txt");
+        let (_, table) = text.split_once("| key | receiver | path | id |").unwrap();
+        let rows = table.lines().filter(|line| line.starts_with("| `"));
+        let number = |cell: &str| u128::from_str_radix(cell.trim_matches('`'), 16).unwrap();
+        let mut count = 0;
+        for row in rows {
+            let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+            let [key, receiver, path, expected] = cells[..] else { panic!("{row}") };
+            let (client, server) = ((number(key) >> 64) as u64, number(key) as u64);
+            let key = clear_key(ConnectionId(client), ConnectionId(server));
+            let found = id(&key, receiver == "c", PathNumber(number(path) as u8));
+            assert_eq!(u128::from(found.0), number(expected), "{row}");
+            count += 1;
+        }
+        assert_eq!(count, 8);
     }
 }

@@ -465,7 +465,7 @@ impl Connection {
             match (before, wish) {
                 (PathUse::Paused, PathUse::Paused) => {}
                 (_, PathUse::Paused) => connection.fall_silent(now),
-                (PathUse::Paused, _) => connection.path.ping_due = true,
+                (PathUse::Paused, _) => connection.resume(),
                 _ => {}
             }
         });

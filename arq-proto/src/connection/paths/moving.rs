@@ -19,7 +19,7 @@ use crate::{
     sent::Content,
     symbol::Symbol,
     timer::TimerKind,
-    units::LaneSet,
+    units::{LaneId, LaneSet, MessageSeq},
 };
 
 /// What was needless counts for about so long.
@@ -185,12 +185,10 @@ impl Connection {
     }
 
     fn move_in_flight(&mut self) {
-        let mut symbols: Vec<_> = self
-            .path
-            .recovery
-            .move_in_flight()
-            .into_iter()
-            .filter_map(|content| match content {
+        let contents = self.path.recovery.move_in_flight();
+        let mut symbols: Vec<_> = contents
+            .iter()
+            .filter_map(|content| match *content {
                 Content::Symbol { lane, seq, symbol, .. } => Some((lane, seq, symbol)),
                 // Newer ones follow, or do not matter.
                 Content::Close | Content::Forget(_) => None,
@@ -220,6 +218,41 @@ impl Connection {
             }
         }
         moved.iter().for_each(|lane| self.outgoing.pending.insert(lane));
+        // What is on others that are silent is no substitute.
+        let mut out = self.out_on_silent_paths(&contents);
+        if !out.is_empty() {
+            out.extend(contents.into_iter().filter(|content| message_of(content).is_some()));
+            out.sort_by_key(message_of);
+            self.do_without(&out);
+        }
+    }
+
+    /// Of messages of which something was lost: what is out of them on other paths that are silent, or paused after they
+    /// answered.
+    pub(in crate::connection) fn out_on_silent_paths(&mut self, lost: &[Content]) -> Vec<Content> {
+        if lost.is_empty() || self.others.iter().all(Path::is_usable) {
+            return Vec::new();
+        }
+        let mut damaged: Vec<_> = lost.iter().filter_map(message_of).collect();
+        damaged.sort_unstable();
+        let silent = self.others.iter_mut().filter(|path| !path.is_usable());
+        let out = silent.flat_map(|path| path.recovery.contents_in_flight());
+        let is_damaged = |message| damaged.binary_search(&message).is_ok();
+        let mut out: Vec<_> =
+            out.filter(|content| message_of(content).is_some_and(is_damaged)).collect();
+        out.sort_unstable_by_key(message_of);
+        out
+    }
+
+    /// What is out of damaged messages on silent paths is not waited for: those may never answer again.
+    pub(in crate::connection) fn do_without(&mut self, out: &[Content]) {
+        let coding = self.outgoing.peer_takes_repair;
+        for contents in out.chunk_by(|one, other| message_of(one) == message_of(other)) {
+            let Some((lane, seq)) = contents.first().and_then(message_of) else { continue };
+            if self.outgoing.lanes[lane].do_without(seq, contents, coding) {
+                self.outgoing.pending.insert(lane);
+            }
+        }
     }
 
     /// An acknowledgement told of the path that is served.
@@ -248,6 +281,14 @@ impl Connection {
         }
     }
 
+    /// The path that is served is paused no longer, and asked. If it answered meanwhile, no answer ends a silence.
+    pub(super) fn resume(&mut self) {
+        self.path.ping_due = true;
+        if self.path.is_usable() {
+            self.take_over();
+        }
+    }
+
     /// The path that is served can be used again, or for the first time: what is on those that are silent leaves here.
     pub(super) fn take_over(&mut self) {
         let is_silent = |path: &&Path| path.silence.is_silent();
@@ -256,6 +297,12 @@ impl Connection {
             self.with_path(number, Self::move_in_flight);
         }
     }
+}
+
+/// The message that this belongs to, if it belongs to one.
+fn message_of(content: &Content) -> Option<(LaneId, MessageSeq)> {
+    let Content::Symbol { lane, seq, .. } = *content else { return None };
+    Some((lane, seq))
 }
 
 #[cfg(test)]

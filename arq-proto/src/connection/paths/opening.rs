@@ -85,7 +85,7 @@ impl Connection {
                 self.path.timers.set(TimerKind::Path, Some(opening.next(now)));
             }
             // Whether it is the same network, the answer tells.
-            Standing::Open => self.path.ping_due = true,
+            Standing::Open => self.resume(),
         }
     }
 

@@ -19,7 +19,7 @@ use arq_proto::{
 use super::{
     super::{
         frames::lane_of,
-        paths::{path_id, PATHS},
+        paths::{path_id_of, PATHS},
         Victim,
     },
     terms::TermsOp,
@@ -253,7 +253,7 @@ impl Peer {
         match path {
             0 if is_client == self.is_client => Some(self.id),
             0 => Some(self.victim),
-            _ => self.path_key.map(|key| path_id(key, is_client, path)),
+            _ => self.path_key.map(|key| path_id_of(key, is_client, path)),
         }
     }
 
