@@ -190,10 +190,7 @@ impl Connection {
             return true;
         }
         let path = &self.path;
-        let asks = path.probe.is_some()
-            || path.doubts.has_question()
-            || path.response.is_some()
-            || path.small_packet_due;
+        let asks = path.may_have_frame() || path.small_packet_due;
         let shakes_hands = self.handshake.as_ref().is_some_and(|handshake| handshake.is_due());
         let is_urgent = path.acks.is_due() || path.recovery.is_probe_due() || self.has_control();
         // A burst of single packets ends where there is nothing to send.

@@ -257,6 +257,11 @@ impl Path {
         Some((self.remote, Frame::PathChallenge(probe.token_in_use)))
     }
 
+    /// Whether there may be such a frame.
+    pub(super) fn may_have_frame(&self) -> bool {
+        self.probe.is_some() || self.doubts.has_question() || self.response.is_some()
+    }
+
     /// Whether this side is behind a restless NAT, as far as it has heard by `heard_at`.
     pub(super) fn is_restless(&self, heard_at: Instant) -> bool {
         self.restless_at.is_some_and(|at| heard_at < at + RESTLESS_FOR)
