@@ -98,7 +98,7 @@ fn who_races_the_packets_of_one_radio_takes_it_nowhere_while_the_other_is_silent
             // Both paths are open.
             live_through(&two_radios(seed, silent), race(raced, 2 * SEC..HOUR));
             // Who is there when a path opens may carry it, until he stops.
-            live_through(&two_radios(seed, silent), race(raced, 0 * SEC..8 * SEC));
+            live_through(&two_radios(seed, silent), race(raced, Duration::ZERO..8 * SEC));
         }
     }
 }

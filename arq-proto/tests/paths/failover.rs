@@ -67,7 +67,7 @@ fn an_outage_of_a_radio_costs_one_and_a_half_round_trips() {
 /// one.
 fn in_an_outage(seed: u64, delays: [u32; 2]) -> ([Duration; 2], f64) {
     let outage = 3 * SEC..3 * SEC + SEC.mul_f64(1.0 + Rng::with_seed(seed).f64());
-    let mut pair = run(&two_radios(seed, delays, &[outage.clone()]));
+    let mut pair = run(&two_radios(seed, delays, std::slice::from_ref(&outage)));
     let lane = arq_sim::lane(2, Reliability::Reliable);
     let [first, last] = [outage.start, outage.end].map(|at| (at.as_millis() / 20) as usize + 5);
     let median = [pair.server_side(), pair.client_side()].map(|side| {
@@ -106,7 +106,7 @@ fn within_an_outage_messages_take_the_other_radio_at_once() {
 /// The radios of a vehicle at 10 and 50 ms of round trip, commands once a second, of which one leaves as the outage begins.
 fn once_a_second(seed: u64, delays: [u32; 2], is_told: bool) -> [Duration; 2] {
     let outage = 8 * SEC..14 * SEC;
-    let mut scenario = two_radios(seed, delays, &[outage.clone()]);
+    let mut scenario = two_radios(seed, delays, std::slice::from_ref(&outage));
     let (client, server) = (Default::default(), Default::default());
     scenario = Scenario { client, server, ..scenario };
     let scenario = scenario.both_send([Flow::reliable(2, 250, 20).every(SEC)]);
