@@ -30,8 +30,7 @@
 //!   the peer 5 s after the last one.
 //! - **ARQ-PTH-8** (Copies, RFC 9000 §9.3.3.) A packet from the peer's address that was not received before, with at
 //!   least the number that raised the question, settles it: the peer has not moved, and packets wait for the
-//!   PATH_RESPONSE of a new address for 1 s. So does the old address's token; where it
-//!   comes from elsewhere, nobody is asked for 1 s, either. For 3 s after an address change such a packet from the old one takes the
+//!   PATH_RESPONSE of a new address for 1 s. For 3 s after an address change such a packet from the old one takes the
 //!   peer back. A duplicate of such a number says that one of the two addresses has copies, not which. Then, too,
 //!   packets wait, unless the new address has answered. The address in use, or the old one, is asked by as
 //!   many PATH_CHALLENGEs, with a token of their own, at most once in a probe time-out, and the address does not change before
@@ -351,15 +350,6 @@ impl Connection {
         }
         self.on_answer_to_copies(now, token);
         let Some(probe) = &self.path.probe else { return };
-        if probe.token_in_use == token {
-            self.doubt_move(PacketNumber::MAX);
-            self.path.doubts.no_data_until = Some(now + RETURN_DOUBTED_FOR);
-            // It has gone through the hands of somebody else.
-            if from != self.path.remote {
-                self.path.doubts.no_question_until = Some(now + RETURN_DOUBTED_FOR);
-            }
-            return;
-        }
         // Whoever has sent from elsewhere since is there no longer.
         if probe.address == from && probe.token == token && probe.has_newest {
             if let Some(probe) = &mut self.path.probe {
