@@ -71,6 +71,8 @@ impl FlightOut {
 pub(super) struct FlightIn {
     stage: u64,
     partial: Option<Reassembly>,
+    /// The flight before, which was read.
+    read: bytes::Bytes,
 }
 
 impl FlightIn {
@@ -96,7 +98,20 @@ impl FlightIn {
             return None;
         }
         self.stage += 1;
-        self.partial.take().map(Reassembly::into_message)
+        let flight = self.partial.take().map(Reassembly::into_message);
+        self.read = flight.clone().unwrap_or_default();
+        flight
+    }
+
+    /// Whether this is of another flight than the one that was read in its place: two have answered.
+    pub(super) fn contradicts(&self, frame: &FlightFrame<'_>) -> bool {
+        let FlightFrame { stage, shape, index, data } = *frame;
+        let chunk = index * shape.chunk_bytes..index * shape.chunk_bytes + data.len();
+        let differs = || {
+            index < MAX_CHUNKS && self.read.get(chunk).is_none_or(|read| read != data)
+                || shape.message_bytes != self.read.len()
+        };
+        stage + 1 == self.stage && differs()
     }
 
     /// Symbols that are missing of a flight that has begun to arrive.
@@ -127,7 +142,7 @@ mod tests {
         ) {
             let bytes: Vec<u8> = (0..len).map(|n| (n * 7 % 251) as u8).collect();
             let mut out = FlightOut::new(3, bytes.clone(), most).unwrap();
-            let mut into = FlightIn { stage: 3, partial: None };
+            let mut into = FlightIn { stage: 3, ..FlightIn::default() };
             let (mut arrived, mut whole) = (0, None);
             for lost in lost.into_iter().chain(std::iter::repeat(false)).take(1_000) {
                 let mut encoded = Vec::new();
@@ -157,6 +172,27 @@ mod tests {
         let mut into = FlightIn::default();
         assert_eq!(into.insert(&symbol(20, &[1; 10])), None);
         assert_eq!(into.insert(&symbol(10, &[2; 10])).as_deref(), Some(&[2; 10][..]));
+    }
+
+    // ARQ-HSK-4
+    #[test]
+    fn what_differs_from_the_flight_that_was_read_contradicts_it() {
+        let shape = Shape { message_bytes: 15, chunk_bytes: 10 };
+        let symbol = |stage, index, data| FlightFrame { stage, shape, index, data };
+        let mut into = FlightIn::default();
+        assert!(!into.contradicts(&symbol(0, 0, &[2; 10])), "nothing was read");
+        into.insert(&symbol(0, 0, &[1; 10]));
+        assert!(into.insert(&symbol(0, 1, &[1; 5])).is_some());
+        assert!(
+            !into.contradicts(&symbol(0, 1, &[1; 5])) && into.contradicts(&symbol(0, 1, &[2; 5]))
+        );
+        assert!(
+            !into.contradicts(&symbol(0, MAX_CHUNKS, &[9; 10])),
+            "a repair symbol is not compared"
+        );
+        let longer = Shape { message_bytes: 16, ..shape };
+        assert!(into.contradicts(&FlightFrame { shape: longer, ..symbol(0, 0, &[1; 10]) }));
+        assert!(!into.contradicts(&symbol(1, 0, &[2; 10])));
     }
 
     #[test]

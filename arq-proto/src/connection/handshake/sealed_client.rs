@@ -403,7 +403,12 @@ fn read_clear(
     let mut frames = Reader::new(header.clear);
     while let Ok(Some(frame)) = HandshakeFrame::decode(&mut frames) {
         match frame {
-            HandshakeFrame::Flight(flight) if handshake.expects_clear() => {
+            HandshakeFrame::Flight(_) if !handshake.expects_clear() => {}
+            // The first to be read may have asked for another ClientHello, in the server's place.
+            HandshakeFrame::Flight(flight) if handshake.incoming.contradicts(&flight) => {
+                return Err(SessionError::new(None, "two servers have answered"));
+            }
+            HandshakeFrame::Flight(flight) => {
                 handshake.take_flight(&flight)?;
             }
             _ => {}

@@ -208,10 +208,6 @@ fn opens_despite(kind: PacketKind, is_up: bool, bit: usize, is_checked: bool) ->
     bits.get().is_some_and(|bits| bit < bits).then_some(outcome)
 }
 
-/// Makes a request for another ClientHello of the toy's ServerHello. Who sends that in the server's place has the client wait
-/// for an answer that never comes, until its time is up.
-const RETRY_BIT: usize = 31 * 8;
-
 /// Whoever alters what cannot be sealed yet costs an attempt, at most.
 // ARQ-HSK-6, ARQ-SEC-4
 #[test]
@@ -229,13 +225,8 @@ fn every_bit_of_the_handshake_is_flipped_before_it_arrives() {
             let outcomes: Vec<_> = outcomes.collect();
             println!("{kind:?}, up {is_up}: {} bits", outcomes.len());
             let failed = outcomes.iter().zip(0..).filter(|(outcome, _)| !outcome.is_empty());
-            let (failed, bits): (Vec<_>, Vec<usize>) = failed.unzip();
-            match (kind, is_up, is_checked) {
-                (PacketKind::Handshake, false, true) => {
-                    assert_eq!(bits, [RETRY_BIT], "{failed:#?}")
-                }
-                _ => assert!(failed.is_empty(), "{failed:#?}"),
-            }
+            let failed: Vec<(_, usize)> = failed.collect();
+            assert!(failed.is_empty(), "{failed:#?}");
             count += outcomes.len();
         }
     }
