@@ -70,7 +70,7 @@ fn all_but_the_quick_ones_are_repeated_five_times() {
     let few: Vec<_> = all().into_iter().filter(|s| s.repeats < 5).map(|s| s.name).collect();
     assert_eq!(few, ["quick", "two-radios"]);
     let seconds = find("two-radios").unwrap().estimated_duration().as_secs();
-    assert!((120..=200).contains(&seconds), "{seconds} s");
+    assert!((240..=330).contains(&seconds), "{seconds} s");
 }
 
 #[test]
