@@ -4,7 +4,8 @@
 import os
 import re
 import tempfile
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import engine
 from engine import CheckFailed, Ground, await_lines, await_that, inspect, logs, run
@@ -20,30 +21,27 @@ def check(examples: str) -> str:
         if commands is None:
             raise CheckFailed(f"{PAGE.name} has no commands that make certificates")
         run("sh", "-ec", commands[1], cwd=folder)
-        with Router(ground, Path(folder)) as address:
+        with router(ground, folder) as address:
             return meet(ground, examples, folder, address)
 
 
-class Router:
-    """The service of secured.yaml on the network of a ground; gone at the end."""
+@contextmanager
+def router(ground: Ground, fleet: str) -> Iterator[str]:
+    """The address of secured.yaml's service on the network of a ground; the service is gone at the end."""
+    command = [*engine.compose(), "--file", COMPOSE_FILE, "--project-name", f"{ground.network}-fleet"]
+    environment = os.environ | {"FLEET": fleet, "FLEET_USER": str(os.getuid())}
 
-    def __init__(self, ground: Ground, fleet: Path) -> None:
-        self._ground = ground
-        self._command = [*engine.compose(), "--file", COMPOSE_FILE, "--project-name", f"{ground.network}-fleet"]
-        self._environment = os.environ | {"FLEET": str(fleet), "FLEET_USER": str(os.getuid())}
+    def compose(*words: str) -> str:
+        return run(*command, *words, env=environment)
 
-    def _compose(self, *words: str) -> str:
-        return run(*self._command, *words, env=self._environment)
-
-    def __enter__(self) -> str:
-        self._compose("up", "--detach", "--no-build")
-        router = self._compose("ps", "--quiet", "router")
-        run("docker", "network", "connect", self._ground.network, router)
-        await_that(lambda: any("arq/" in line for line in logs(router)), router, "it listens")
-        return inspect("container", router)["NetworkSettings"]["Networks"][self._ground.network]["IPAddress"]
-
-    def __exit__(self, *_error: object) -> None:
-        self._compose("down", "--volumes", "--timeout", "5")
+    try:
+        compose("up", "--detach", "--no-build")
+        service = compose("ps", "--quiet", "router")
+        run("docker", "network", "connect", ground.network, service)
+        await_that(lambda: any("arq/" in line for line in logs(service)), service, "it listens")
+        yield inspect("container", service)["NetworkSettings"]["Networks"][ground.network]["IPAddress"]
+    finally:
+        compose("down", "--volumes", "--timeout", "5")
 
 
 def meet(ground: Ground, examples: str, fleet: str, address: str) -> str:
