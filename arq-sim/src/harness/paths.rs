@@ -78,10 +78,9 @@ fn config() -> ValidConfig {
     config.validate().expect("the configuration is valid")
 }
 
-/// A client whose server has agreed to four paths.
-fn called() -> Victim {
-    let mut victim = Victim::calling(config());
-    let params = Params {
+/// What an honest peer that keeps four paths says of itself.
+pub(super) fn params() -> Params {
+    Params {
         max_datagram_bytes: 1_452,
         lane_window_bytes: 1 << 20,
         connection_window_bytes: 1 << 22,
@@ -90,7 +89,13 @@ fn called() -> Victim {
         resegment: true,
         paths: PATHS as u8,
         app: Bytes::new(),
-    };
+    }
+}
+
+/// A client whose server has agreed to four paths.
+fn called() -> Victim {
+    let mut victim = Victim::calling(config());
+    let params = params();
     let (dcid, scid, cookie) = (victim.id(), ConnectionId(0x99aa_bbcc_ddee_ff00), vec![7; 32]);
     let mut out = Vec::new();
     Challenge { dcid, scid, version: VERSION, attempt: 0, cookie, params }.encode(&mut out);

@@ -2,16 +2,14 @@
 
 //! What a peer tells of itself in the handshake, which may be anything.
 
-use std::time::Duration;
-
 use arbitrary::Arbitrary;
 use arq_proto::{
-    wire::{flight::Terms, params::Params, Version},
+    wire::{flight::Terms, Version},
     ConnectionId,
 };
 use bytes::Bytes;
 
-use super::super::{operations::Limits, paths::PATHS};
+use super::super::{operations::Limits, paths::params};
 
 /// What the peer tells.
 #[derive(Debug, Clone, Arbitrary)]
@@ -42,7 +40,7 @@ impl TermsOp {
     ) -> Vec<u8> {
         let (client, server) = if is_client { (own, None) } else { (peer, Some(own)) };
         let mut terms = Terms {
-            params: honest(),
+            params: params(),
             client: Some(client),
             server,
             versions: vec![Version::Sealed.number()],
@@ -66,18 +64,5 @@ impl TermsOp {
             out.extend_from_slice(more);
         }
         out
-    }
-}
-
-fn honest() -> Params {
-    Params {
-        max_datagram_bytes: 1_452,
-        lane_window_bytes: 1 << 20,
-        connection_window_bytes: 1 << 22,
-        hold: Duration::from_secs(1),
-        repair: true,
-        resegment: true,
-        paths: PATHS as u8,
-        app: Bytes::new(),
     }
 }
