@@ -21,10 +21,10 @@
 //! - **ARQ-SUS-3** The time of a suspicion is that of *n* PINGs: *n* - 1 intervals and one PTO base. *n* is
 //!   `ceil(ln 0.000001 / ln q)`, 3 to 24: a living peer leaves all of them unanswered with a chance of 1 in a
 //!   million. `q` is the chance that a PING or its answer is lost (ARQ-LOS-3). The time is at least 80 ms; with
-//!   only reports, 250 ms if this side opened the association or the peer has its address from no NAT (ARQ-RPL-3), and
-//!   1.25 s else. There is no least time if the peer is on the same machine and has kept its address.
+//!   only reports, 250 ms if this side opened the association or no NAT is before the peer (ARQ-RPL-3), else 1.25 s.
+//!   There is no least time if the peer is on the same machine and has kept its address.
 //! - **ARQ-SUS-4** Where the evidence is that of ARQ-RPL-2, the time of ARQ-SUS-3 is at least 1.25 s, and counts from the
-//!   first question in any case. With reports beside it from a host that is behind no NAT, 250 ms are enough.
+//!   first question in any case. If a host that is behind no NAT reports the closed port as well, it is 250 ms.
 
 use std::{
     net::{IpAddr, SocketAddr},

@@ -32,10 +32,10 @@
 //!   least the number that raised the question, settles it: the peer has not moved, and packets wait for the
 //!   PATH_RESPONSE of a new address for 1 s. For 3 s after an address change such a packet from the old one takes the
 //!   peer back. A duplicate of such a number says that one of the two addresses has copies, not which. Then, too,
-//!   packets wait, unless the new address has answered. The address in use, or the old one, is asked by as
-//!   many PATH_CHALLENGEs, with a token of their own, at most once in a probe time-out, and the address does not change before
-//!   the answer may have come (the time of ARQ-PTH-4). That token's PATH_RESPONSE, from whatever address, shows that
-//!   the peer receives there: it has not moved, or is taken back, and no address is asked or believed for 3 s.
+//!   packets wait, unless the new address has answered. The address in use, or the old one, is asked again, at most once
+//!   in a probe time-out: by as many PATH_CHALLENGEs as in ARQ-PTH-1, with a token of their own. The address does not
+//!   change before the answer may have come (the time of ARQ-PTH-4). That token's PATH_RESPONSE, from whatever address,
+//!   shows that the peer receives there: it has not moved, or is taken back, and no address is asked or believed for 3 s.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -72,8 +72,10 @@ const RESTLESS_KEEP_ALIVE: Duration = Duration::from_millis(250);
 
 /// The chance that all questions to an address or their answers are lost, at most.
 const ALL_LOST: f64 = 1e-4;
-const MIN_QUESTIONS: u32 = 2;
-const MAX_QUESTIONS: u32 = 8;
+/// Questions to the address in use that leave at once.
+const MIN_PATH_CHALLENGES: u32 = 2;
+const MAX_PATH_CHALLENGES: u32 = 8;
+
 /// Silence on a path that is only for when no other answers, after which it is asked.
 const BACKUP_KEEP_ALIVE: Duration = Duration::from_secs(15);
 
@@ -93,8 +95,9 @@ pub(super) struct PathProbe {
     /// The next wait for an answer.
     interval: Duration,
     pub(super) due: bool,
-    /// The token of the questions to the address in use, and how many are to be sent.
+    /// The token of the questions to the address in use. It is not compared: any new packet from there is an answer.
     pub(super) token_in_use: u64,
+    /// How many of them are to be sent.
     pub(super) due_in_use: u32,
     /// The newest packet of all came from there.
     has_newest: bool,
@@ -148,6 +151,7 @@ impl Doubts {
         self.no_question_until.is_some_and(|until| now < until)
     }
 
+    /// Whether such a question is to be sent.
     pub(super) fn has_question(&self) -> bool {
         self.copied.as_ref().is_some_and(|copied| copied.due > 0)
     }
@@ -272,7 +276,7 @@ impl Connection {
             return;
         }
         let next = now + self.path.recovery.pto_base();
-        let due = self.questions_to_address();
+        let due = self.path_challenges();
         match self.path.doubts.copied.as_mut().filter(|copied| copied.address == from) {
             Some(copied) if now < copied.next => {}
             Some(copied) => (copied.due, copied.next) = (due, next),
@@ -331,17 +335,21 @@ impl Connection {
     /// Asks, and waits for the answer: twice as long each time. Only the path in use is measured, and the
     /// new one may be slower by any factor (RFC 9000 §8.2.4).
     fn ask_path(&mut self, now: Instant) {
-        let questions = self.questions_to_address();
+        let challenges = self.path_challenges();
         let Some(probe) = &mut self.path.probe else { return };
-        (probe.due, probe.due_in_use) = (true, questions);
+        (probe.due, probe.due_in_use) = (true, challenges);
         self.path.timers.set(TimerKind::Path, Some(now + probe.interval));
         probe.interval = (probe.interval * 2).min(MAX_INTERVAL).max(probe.interval);
     }
 
-    /// How often an address is asked at once whether the peer is still there: who copies packets from elsewhere takes the
-    /// place of one whose answers are all lost.
-    fn questions_to_address(&self) -> u32 {
-        losses_beyond_chance(self.chance_of_no_answer(), ALL_LOST, MIN_QUESTIONS..=MAX_QUESTIONS)
+    /// How many questions to an address leave at once. If all or their answers are lost, who copies packets from elsewhere
+    /// takes the peer's place.
+    fn path_challenges(&self) -> u32 {
+        losses_beyond_chance(
+            self.chance_of_no_answer(),
+            ALL_LOST,
+            MIN_PATH_CHALLENGES..=MAX_PATH_CHALLENGES,
+        )
     }
 
     pub(super) fn on_path_response(&mut self, now: Instant, from: SocketAddr, token: u64) {

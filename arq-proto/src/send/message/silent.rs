@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Message {
-    /// Something was lost, and `silent` is out on silent paths: sends again what would come on no other one.
+    /// Something was lost, and `silent` is out on silent paths: sends again what is out on no other path.
     pub(crate) fn do_without(&mut self, silent: &[Content], coding: bool) {
         // Of what left on two paths at once, the part on silent ones counts as lost already.
         if self.is_doubled {
@@ -27,7 +27,10 @@ impl Message {
             let Content::Symbol { segmentation, symbol, .. } = *content else { continue };
             match symbol {
                 _ if segmentation != present => {}
-                Symbol::Source(index) => counts[usize::from(index)] += 1,
+                Symbol::Source(index) => {
+                    let count = &mut counts[usize::from(index)];
+                    *count = count.saturating_add(1);
+                }
                 Symbol::Repair(index) => repairs.insert(index.into()),
             }
         }
