@@ -2,7 +2,7 @@
 //! Five hundred vehicles come back at once, or strangers flood the router: does who is there already wait for them?
 //!
 //! Links without sessions: what is tried is the router's side of handshakes with certificates on both sides. All hosts
-//! share this machine's processors, so the vehicles and the strangers get what the router and the neighbour leave.
+//! share this machine's processors, so the vehicles leave most of them to the router and the neighbour.
 
 use std::{
     collections::BTreeMap,
