@@ -33,6 +33,9 @@ pub struct Opponent {
     /// Kernel parameters of both hosts while it runs.
     #[serde(default)]
     pub sysctl: BTreeMap<String, String>,
+    /// What a listener with a certificate shows.
+    #[serde(default, skip_serializing_if = "Chain::is_default")]
+    pub certificates: Chain,
     /// Whether it speaks our protocol.
     #[serde(default)]
     pub ours: bool,
@@ -47,6 +50,45 @@ pub enum Carrier {
     Zenoh,
     /// KCP (`tokio_kcp`) in its fast mode, without zenoh.
     Kcp,
+}
+
+/// The certificates that a listener shows, from its own up to the one that the authority has signed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Chain {
+    /// Its own alone, with a key of P-256.
+    #[default]
+    P256,
+    /// Its own and its issuer's.
+    P256Issuer,
+    /// The same with keys of RSA, 2,048 bits.
+    Rsa2048Issuer,
+    /// Its own and two issuers', with keys of RSA, 4,096 bits.
+    Rsa4096TwoIssuers,
+}
+
+impl Chain {
+    /// How many issuers stand between the listener's certificate and the authority.
+    pub const fn issuers(self) -> usize {
+        match self {
+            Self::P256 => 0,
+            Self::P256Issuer | Self::Rsa2048Issuer => 1,
+            Self::Rsa4096TwoIssuers => 2,
+        }
+    }
+
+    /// The length of its keys if they are of RSA.
+    pub const fn rsa_bits(self) -> Option<u32> {
+        match self {
+            Self::P256 | Self::P256Issuer => None,
+            Self::Rsa2048Issuer => Some(2_048),
+            Self::Rsa4096TwoIssuers => Some(4_096),
+        }
+    }
+
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// No link has this name.

@@ -71,6 +71,9 @@ pub enum MeasureError {
         /// The link.
         link: String,
     },
+    /// A chain of certificates needs a key of RSA.
+    #[error("certificates with keys of RSA need the program `openssl` (Debian: `openssl`): {0}")]
+    NoRsaKey(String),
     /// Two links of one cell need the kernel to be different.
     #[error("links `{first}` and `{second}` cannot share a cell: they want a different {setting} of the same kernel")]
     Conflict {
@@ -168,6 +171,7 @@ impl MeasureError {
             | Self::Kernel { .. }
             | Self::NoCongestionControl { .. }
             | Self::NoKernelParameter { .. }
+            | Self::NoRsaKey(_)
             | Self::Conflict { .. }
             | Self::UnknownLink { .. }
             | Self::Flow { .. }
@@ -177,9 +181,12 @@ impl MeasureError {
         }
     }
 
-    /// Whether this kernel lacks what a link needs: nobody's fault, and nothing that another run would change.
+    /// Whether this machine lacks what a link needs: nobody's fault, and nothing that another run would change.
     pub(crate) fn is_lack(&self) -> bool {
-        matches!(self, Self::NoCongestionControl { .. } | Self::NoKernelParameter { .. })
+        matches!(
+            self,
+            Self::NoCongestionControl { .. } | Self::NoKernelParameter { .. } | Self::NoRsaKey(_)
+        )
     }
 
     pub(super) fn flow(flow: &str, reason: impl Into<String>) -> Self {

@@ -16,7 +16,7 @@ pub(super) struct Plan<'a> {
     /// The links that take part, that under test first.
     pub(super) opponents: Vec<&'a Opponent>,
     /// The files live as long as the cell.
-    _certificates: Option<Certificates>,
+    _certificates: Vec<Option<Certificates>>,
 }
 
 impl<'a> Plan<'a> {
@@ -33,14 +33,14 @@ impl<'a> Plan<'a> {
             })
             .collect::<Result<Vec<_>, MeasureError>>()?;
         let addresses = [listener.ipv4().to_string(), listener.ipv6().to_string()];
-        let certificates = match opponents.iter().any(|opponent| is_encrypted(opponent)) {
-            true => Some(Certificates::make(addresses.to_vec())?),
-            false => None,
-        };
-        let links = opponents.iter().zip(job.port..);
-        let links = links.map(|(opponent, port)| {
-            let certificates = certificates.as_ref().filter(|_| is_encrypted(opponent));
-            link(opponent, &addresses[0], port, certificates)
+        let certificates = opponents.iter().map(|opponent| {
+            let make = || Certificates::make(addresses.to_vec(), opponent.certificates);
+            is_encrypted(opponent).then(make).transpose()
+        });
+        let certificates = certificates.collect::<Result<Vec<_>, _>>()?;
+        let links = opponents.iter().zip(&certificates).zip(job.port..);
+        let links = links.map(|((opponent, certificates), port)| {
+            link(opponent, &addresses[0], port, certificates.as_ref())
         });
         let load = Load {
             links: links.collect(),

@@ -304,5 +304,6 @@ pub const KEYS: &[Key] = &[
     key(Link, "zenoh", Value::Other("`{ \"path/of/key\" = \"JSON5\" }`"), "none", "zenoh configuration on both sides."),
     key(Link, "tcp_congestion_control", TEXT, "the kernel's", "Of the kernel's TCP on both hosts."),
     key(Link, "sysctl", Value::Other("`{ \"net.ipv4.key\" = \"value\" }`"), "none", "Kernel parameters of both hosts while it runs."),
+    key(Link, "certificates", Value::Other("p256, p256-issuer, rsa2048-issuer, rsa4096-two-issuers"), "p256", "What a listener with a certificate shows; RSA needs `openssl`."),
     key(Link, "ours", FLAG, "false", "Whether it speaks our protocol; its name then begins with `arq-`."),
 ];
