@@ -9,12 +9,14 @@ use crate::record::{Cell, Outcome, Record};
 pub const SCENARIO: &str = "many-links";
 /// The axis of its cells that says how many links were idle.
 pub const IDLE_LINKS: &str = "idle_links";
-/// The link.
-const LINK: &str = "arq";
+/// The links that can be measured: in clear, and secured by each way.
+pub const LINKS: [&str; 4] = ["arq", "arq-tls", "arq-mtls", "arq-psk"];
 
 /// How many links, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
+    /// One of [`LINKS`].
+    pub link: &'static str,
     /// Links that carry nothing while it counts.
     pub idle: u64,
     /// Links that carry messages.
@@ -27,19 +29,20 @@ pub struct Plan {
 
 impl Plan {
     /// What the target T10 names.
-    pub const TARGET: Self = Self { idle: 1_000, busy: 100, idle_s: 60, busy_s: 10 };
+    pub const TARGET: Self =
+        Self { link: LINKS[0], idle: 1_000, busy: 100, idle_s: 60, busy_s: 10 };
 
     /// The cell of its records.
     pub fn cell(&self) -> Cell {
         let axis = |name: &str, value: u64| (name.to_owned(), value.to_string());
         let setting = vec![axis(IDLE_LINKS, self.idle), axis("busy_links", self.busy)];
-        Cell { link: LINK.to_owned(), setting }
+        Cell { link: self.link.to_owned(), setting }
     }
 
     /// Kept beside the results; two different plans do not mix in one folder.
     pub fn toml(&self) -> String {
-        let Self { idle, busy, idle_s, busy_s } = self;
-        format!("idle = {idle}\nbusy = {busy}\nidle_s = {idle_s}\nbusy_s = {busy_s}\n")
+        let Self { link, idle, busy, idle_s, busy_s } = self;
+        format!("link = \"{link}\"\nidle = {idle}\nbusy = {busy}\nidle_s = {idle_s}\nbusy_s = {busy_s}\n")
     }
 
     /// A record of a run. Nothing is random in it: the seed is always 0.

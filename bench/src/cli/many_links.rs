@@ -4,9 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use arq_report::check::REPEATS;
-use arq_report::many_links::SCENARIO;
+use arq_report::many_links::{LINKS, SCENARIO};
 use arq_report::record::{FlowResult, ManyLinks, Outcome, SideOfMany};
 use arq_report::results::ResultSet;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::Args;
 
 use super::{CliError, THIS_PROGRAM};
@@ -17,8 +18,12 @@ use crate::many_links::{self, Plan};
 #[command(after_help = "\
 Examples:
   arq-bench many-links                                           what T10 needs, about eight minutes
-  arq-bench many-links --idle 100 --idle-s 10 --repeats 1        a look at it")]
+  arq-bench many-links --idle 100 --idle-s 10 --repeats 1        a look at it
+  arq-bench many-links --link arq-mtls --out secured             with certificates on both sides")]
 pub(super) struct ManyLinksArgs {
+    /// Which link, in clear or secured.
+    #[arg(long, value_name = "NAME", default_value = LINKS[0], value_parser = link())]
+    link: &'static str,
     /// Links that carry nothing while it counts.
     #[arg(long, default_value_t = Plan::TARGET.idle, value_parser = clap::value_parser!(u64).range(1..=20_000))]
     idle: u64,
@@ -39,10 +44,17 @@ pub(super) struct ManyLinksArgs {
     out: PathBuf,
 }
 
+/// Of [`LINKS`].
+fn link() -> impl TypedValueParser<Value = &'static str> {
+    PossibleValuesParser::new(LINKS).try_map(|name| {
+        LINKS.into_iter().find(|link| *link == name).ok_or_else(|| format!("no link `{name}`"))
+    })
+}
+
 /// Measures and shows.
 pub(super) fn run(args: &ManyLinksArgs) -> Result<(), CliError> {
-    let ManyLinksArgs { idle, busy, idle_s, busy_s, repeats, .. } = *args;
-    let results = measure_into(&Plan { idle, busy, idle_s, busy_s }, repeats, &args.out)?;
+    let ManyLinksArgs { link, idle, busy, idle_s, busy_s, repeats, .. } = *args;
+    let results = measure_into(&Plan { link, idle, busy, idle_s, busy_s }, repeats, &args.out)?;
     for record in &results.records {
         if let Outcome::Measured(measurement) = &record.outcome {
             println!("repeat {}:", record.repeat + 1);

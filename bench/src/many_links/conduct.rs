@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use arq_report::opponent::{self, Chain};
 use arq_report::record::{FlowResult, ManyLinks, Measurement, ProcessUse, SideOfMany};
 use arq_report::scenario::flow::{Flow, Pattern};
 
@@ -11,6 +12,7 @@ use super::process::{ManyLinksError, Process};
 use super::words::{Count, Order, Role, Word};
 use super::Plan;
 use crate::delivery::{flow_result, Departures, Thinned};
+use crate::measure::certificates::Certificates;
 
 /// Messages of each busy link per second, and their length.
 const BUSY_RATE_HZ: f64 = 20.0;
@@ -25,6 +27,8 @@ const SETTLE: Duration = Duration::from_secs(3);
 
 /// Both processes.
 struct Cast<'a> {
+    /// The files live as long as the links.
+    _certificates: Option<Certificates>,
     listener: Process,
     connector: Process,
     endpoint: String,
@@ -37,7 +41,7 @@ pub(super) fn measure(
     program: &Path,
     say: &dyn Fn(&str),
 ) -> Result<Measurement, ManyLinksError> {
-    let mut cast = Cast::start(program, say)?;
+    let mut cast = Cast::start(plan, program, say)?;
     cast.open(plan.busy)?;
     say(&format!("{} busy links alone", plan.busy));
     let alone = cast.busy(plan, "busy, alone")?;
@@ -93,15 +97,33 @@ fn side_of_many(plan: &Plan, before: &Count, opened: &Count, rested: &Count) -> 
     }
 }
 
+/// The keys that `links.toml` gives a link, with their `#`.
+fn keys_of(link: &str) -> String {
+    let endpoint = opponent::find(link).map_or_else(|_| String::new(), |link| link.endpoint);
+    endpoint.find('#').map_or_else(String::new, |begin| endpoint[begin..].to_owned())
+}
+
 impl<'a> Cast<'a> {
-    fn start(program: &Path, say: &'a dyn Fn(&str)) -> Result<Self, ManyLinksError> {
+    fn start(plan: &Plan, program: &Path, say: &'a dyn Fn(&str)) -> Result<Self, ManyLinksError> {
+        let certificates = match plan.link {
+            "arq-tls" | "arq-mtls" => {
+                Some(Certificates::make(vec!["127.0.0.1".to_owned()], Chain::default())?)
+            }
+            _ => None,
+        };
+        let keys = match (&certificates, plan.link) {
+            (Some(certificates), "arq-mtls") => certificates.mutual(),
+            (Some(certificates), _) => certificates.of_listener(),
+            (None, link) => keys_of(link),
+        };
         let mut listener = Process::start(Role::Listen, program)?;
         let connector = Process::start(Role::Connect, program)?;
-        let endpoint = match listener.ask(&Order::Listen, AT_ONCE)? {
-            Word::Endpoint(endpoint) => endpoint,
-            word => return Err(listener.confused(&Order::Listen, &word)),
+        let listen = Order::Listen { keys: keys.clone() };
+        let endpoint = match listener.ask(&listen, AT_ONCE)? {
+            Word::Endpoint(locator) => locator + &keys,
+            word => return Err(listener.confused(&listen, &word)),
         };
-        Ok(Self { listener, connector, endpoint, say })
+        Ok(Self { _certificates: certificates, listener, connector, endpoint, say })
     }
 
     /// Opens links beside those that are there.

@@ -33,9 +33,9 @@ pub use words::Role;
 
 /// What to type to measure the same again.
 fn command(plan: &Plan, repeats: u32) -> String {
-    let Plan { idle, busy, idle_s, busy_s } = plan;
+    let Plan { link, idle, busy, idle_s, busy_s } = plan;
     format!(
-        "arq-bench {SCENARIO} --idle {idle} --busy {busy} --idle-s {idle_s} --busy-s {busy_s} --repeats {repeats}"
+        "arq-bench {SCENARIO} --link {link} --idle {idle} --busy {busy} --idle-s {idle_s} --busy-s {busy_s} --repeats {repeats}"
     )
 }
 
@@ -88,10 +88,10 @@ mod tests {
 
     #[test]
     fn the_command_repeats_the_whole_plan() {
-        let plan = Plan { idle: 7, busy: 2, idle_s: 30, busy_s: 4 };
+        let plan = Plan { link: "arq-tls", idle: 7, busy: 2, idle_s: 30, busy_s: 4 };
         assert_eq!(
             command(&plan, 3),
-            "arq-bench many-links --idle 7 --busy 2 --idle-s 30 --busy-s 4 --repeats 3"
+            "arq-bench many-links --link arq-tls --idle 7 --busy 2 --idle-s 30 --busy-s 4 --repeats 3"
         );
     }
 }

@@ -7,11 +7,16 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use crate::measure::MeasureError;
+
 use super::words::{Order, Role, Word};
 
 /// Why it could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum ManyLinksError {
+    /// There are no certificates for a secured link.
+    #[error(transparent)]
+    Certificates(#[from] MeasureError),
     /// A process could not be started or spoken to.
     #[error("the process that is to {role} cannot be run: {source}")]
     Process {
@@ -44,7 +49,7 @@ pub enum ManyLinksError {
 impl ManyLinksError {
     /// Whether the links may be at fault: a result, not to be measured again until it is a better one.
     pub(super) fn blames_link(&self) -> bool {
-        !matches!(self, Self::Process { .. })
+        !matches!(self, Self::Process { .. } | Self::Certificates(_))
     }
 }
 

@@ -92,7 +92,7 @@ impl Side {
 
     fn obey(&mut self, order: Order) -> Answer {
         match order {
-            Order::Listen => self.listen(),
+            Order::Listen { keys } => self.listen(&keys),
             Order::Open { endpoint, links } => self.open(&endpoint, links),
             Order::Accept { from } => self.accept(&from),
             Order::Call { first } => self.call(first),
@@ -106,8 +106,8 @@ impl Side {
         }
     }
 
-    fn listen(&self) -> Answer {
-        let endpoint = "arq/127.0.0.1:0".parse().map_err(words)?;
+    fn listen(&self, keys: &str) -> Answer {
+        let endpoint = format!("arq/127.0.0.1:0{keys}").parse().map_err(words)?;
         let locator = self.runtime.block_on(self.manager.new_listener(endpoint)).map_err(words)?;
         Ok(Word::Endpoint(locator.to_string()))
     }

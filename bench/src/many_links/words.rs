@@ -27,8 +27,8 @@ impl Role {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Order {
-    /// Listen; answered by `Endpoint`.
-    Listen,
+    /// Listen on a port of the loopback with these keys, `#` included; answered by `Endpoint`.
+    Listen { keys: String },
     /// Open so many links to an endpoint, one after another; answered by `Opened`.
     Open { endpoint: String, links: u64 },
     /// Wait until the links from these addresses have been accepted, and number them in this order.
