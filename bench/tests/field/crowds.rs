@@ -16,6 +16,7 @@ use std::{
 };
 
 use arq_bench::measure::certificates::Certificates;
+use arq_report::opponent::Chain;
 use netlab::Lab;
 use nix::sys::socket::{
     sendto, socket, AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn,
@@ -24,8 +25,8 @@ use parking_lot::Mutex;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 use tokio::runtime::Runtime;
-use zenoh_link_arq::LinkManagerUnicastArq;
-use zenoh_link_commons::{LinkManagerUnicastTrait, LinkUnicast};
+use zenoh_link::LinkManagerBuilderUnicast;
+use zenoh_link_commons::LinkUnicast;
 use zenoh_protocol::core::{EndPoint, Priority};
 
 use crate::{
@@ -47,8 +48,16 @@ const ECHOED: usize = 40;
 const FRAGMENT: u8 = 0x26;
 const LANE: Option<Priority> = Some(Priority::Data);
 
-/// Clients whose HELLOs the strangers repeat.
+/// Packets that the strangers repeat.
 const HELLOS: usize = 64;
+const STRAYS: usize = 100_000;
+const STRAY_BYTES: usize = 100;
+/// The first byte of a sealed packet.
+const SEALED: u8 = 0xb0;
+/// What a link may take to open before it counts as shut out.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// From a restart to the moment in which a client knows of it. Twice what is wanted, as above.
+const SEEN_WITHIN: Duration = Duration::from_secs(2);
 /// What a busy host delays a process now and then.
 const HICCUP: Duration = Duration::from_millis(20);
 /// Twice what is wanted, since some hosts are half as fast as others; the figures are printed.
@@ -72,8 +81,13 @@ fn endpoint() -> EndPoint {
     parameter("ENDPOINT").parse().expect("an endpoint")
 }
 
+async fn open(endpoint: EndPoint) -> zenoh::Result<LinkUnicast> {
+    let manager = LinkManagerBuilderUnicast::make(flume::unbounded().0, &endpoint)?;
+    manager.new_link(endpoint).await
+}
+
 async fn connect() -> zenoh::Result<LinkUnicast> {
-    LinkManagerUnicastArq::new(flume::unbounded().0).new_link(endpoint()).await
+    open(endpoint()).await
 }
 
 async fn say(link: &LinkUnicast, content: &[u8]) -> zenoh::Result<()> {
@@ -86,7 +100,7 @@ async fn say(link: &LinkUnicast, content: &[u8]) -> zenoh::Result<()> {
 fn router() {
     runtime().block_on(async {
         let (sender, accepted) = flume::unbounded();
-        let manager = LinkManagerUnicastArq::new(sender);
+        let manager = LinkManagerBuilderUnicast::make(sender, &endpoint()).expect("a manager");
         manager.new_listener(endpoint()).await.expect("a listener");
         answer("ready");
         while let Ok(link) = accepted.recv_async().await {
@@ -102,6 +116,21 @@ fn router() {
     });
 }
 
+/// Opens a link, and tells how long that took.
+#[test]
+#[ignore = "a role that other tests start"]
+fn newcomer() {
+    let runtime = runtime();
+    let began = Instant::now();
+    let link = runtime.block_on(async { tokio::time::timeout(PATIENCE, connect()).await });
+    answer(match &link {
+        Ok(Ok(_)) => began.elapsed().as_micros().to_string(),
+        _ => "nothing".to_owned(),
+    });
+    told();
+    std::process::exit(0);
+}
+
 /// Says something each 10 ms, hears it back, and tells the round trips when it is asked.
 #[test]
 #[ignore = "a role that other tests start"]
@@ -109,7 +138,7 @@ fn neighbour() {
     let runtime = runtime();
     let began = Instant::now();
     let link = Arc::new(runtime.block_on(connect()).expect("a link"));
-    answer(began.elapsed().as_micros());
+    answer("ready");
     let round_trips = Arc::new(Mutex::new(Vec::new()));
     let (speaker, noted) = (link.clone(), round_trips.clone());
     runtime.spawn(async move {
@@ -139,14 +168,15 @@ fn neighbour() {
     std::process::exit(0);
 }
 
-/// Hundreds of links that open again when they end; tells when all are back.
+/// Links that open again when they end; tells when all are back.
 #[test]
 #[ignore = "a role that other tests start"]
 fn vehicles() {
     let runtime = runtime();
     let began = Instant::now();
-    let opened_us: Arc<[AtomicU64]> = (0..VEHICLES).map(|_| AtomicU64::new(0)).collect();
-    for vehicle in 0..VEHICLES {
+    let count: usize = parameter("VEHICLES").parse().expect("a count");
+    let opened_us: Arc<[AtomicU64]> = (0..count).map(|_| AtomicU64::new(0)).collect();
+    for vehicle in 0..count {
         let opened_us = opened_us.clone();
         runtime.spawn(async move {
             loop {
@@ -184,16 +214,15 @@ fn vehicles() {
     std::process::exit(0);
 }
 
-/// What clients say first, to a server of our own that does not answer.
+/// What clients of a link say first, to a server of our own that does not answer.
 fn hellos(count: usize) -> Vec<Vec<u8>> {
     let runtime = runtime();
     let silent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    let at = format!("arq/{}{}", silent.local_addr().expect("an address"), parameter("KEYS"));
+    let address = silent.local_addr().expect("an address");
+    let at = format!("{}/{address}{}", parameter("LINK"), parameter("KEYS"));
     let mut hellos = BTreeMap::new();
     while hellos.len() < count {
-        let endpoint: EndPoint = at.parse().expect("an endpoint");
-        let manager = LinkManagerUnicastArq::new(flume::unbounded().0);
-        let attempt = runtime.spawn(async move { manager.new_link(endpoint).await.map(drop) });
+        let attempt = runtime.spawn(open(at.parse().expect("an endpoint")));
         let mut buffer = vec![0; 2_048];
         let (length, from) = silent.recv_from(&mut buffer).expect("a HELLO");
         hellos.entry(from).or_insert_with(|| buffer[..length].to_vec());
@@ -202,15 +231,30 @@ fn hellos(count: usize) -> Vec<Vec<u8>> {
     hellos.into_values().collect()
 }
 
+/// Sealed packets of associations that never were.
+fn strays(count: usize) -> Vec<Vec<u8>> {
+    let mut random = ChaCha8Rng::seed_from_u64(SEED);
+    let strays = (0..count).map(|_| {
+        let mut packet = vec![0; STRAY_BYTES];
+        random.fill_bytes(&mut packet);
+        packet[0] = SEALED;
+        packet
+    });
+    strays.collect()
+}
+
 fn target() -> Ipv4Addr {
     parameter("TARGET").parse().expect("an address")
 }
 
-/// HELLOs of clients that never were, from addresses that never had one.
+/// Packets of clients that never were, from addresses that never had one.
 #[test]
 #[ignore = "a role that other tests start"]
 fn strangers() {
-    let hellos = hellos(HELLOS);
+    let packets = match parameter("WHAT").as_str() {
+        "strays" => strays(STRAYS),
+        _ => hellos(HELLOS),
+    };
     let raw = socket(AddressFamily::Inet, SockType::Raw, SockFlag::empty(), SockProtocol::Raw)
         .expect("a raw socket");
     let to = SockaddrIn::from(SocketAddrV4::new(target(), 0));
@@ -224,9 +268,9 @@ fn strangers() {
             std::thread::sleep(Duration::from_micros(200));
             continue;
         }
-        let hello = &hellos[random.next_u32() as usize % hellos.len()];
+        let packet = &packets[random.next_u32() as usize % packets.len()];
         let from = Ipv4Addr::from(0xac10_0000 | (random.next_u32() & 0x000f_ffff));
-        let datagram = datagram(from, random.next_u32() as u16 | 1_024, target(), hello);
+        let datagram = datagram(from, random.next_u32() as u16 | 1_024, target(), packet);
         if sendto(raw.as_raw_fd(), &datagram, &to, MsgFlags::empty()).is_ok() {
             sent += 1;
         }
@@ -246,8 +290,10 @@ fn unfinished() {
         socket
     });
     let calls: Vec<_> = calls.collect();
+    let until = Instant::now() + Duration::from_secs(1);
     let answered = calls.iter().filter(|socket| {
-        socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a time limit");
+        let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        socket.set_read_timeout(Some(left)).expect("a time limit");
         socket.recv(&mut [0; 2_048]).is_ok()
     });
     answer(answered.count());
@@ -292,14 +338,17 @@ impl Scene {
         lab_or_skip(test)?;
         let lab = Lab::new(3).expect("a lab of three");
         let addresses = vec![lab.host(1).ipv4().to_string(), "127.0.0.1".to_owned()];
-        let certificates = Certificates::make(addresses).expect("certificates");
+        let certificates = Certificates::make(addresses, Chain::default()).expect("certificates");
         Some(Self { lab, certificates })
     }
 
+    /// Where the router is for clients of this link.
+    fn endpoint(&self, link: &str) -> String {
+        format!("{link}/{}:{PORT}{}", self.lab.host(1).ipv4(), self.certificates.mutual())
+    }
+
     fn start(&self, host: usize, role: &str, more: &[(&str, String)]) -> Role {
-        let endpoint =
-            format!("arq/{}:{PORT}{}", self.lab.host(1).ipv4(), self.certificates.mutual());
-        let env = [&[("ENDPOINT", endpoint)], more].concat();
+        let env = [&[("ENDPOINT", self.endpoint("arq"))], more].concat();
         Role::start(self.lab.host(host), &format!("crowds::{role}"), &env)
     }
 
@@ -307,22 +356,41 @@ impl Scene {
         ready(self.start(1, "router", &[]))
     }
 
-    /// What those need who only say HELLO.
-    fn aim(&self) -> [(&'static str, String); 2] {
-        [("KEYS", self.certificates.mutual()), ("TARGET", self.lab.host(1).ipv4().to_string())]
+    fn vehicles(&self, count: usize) -> Role {
+        ready(self.start(0, "vehicles", &[("VEHICLES", count.to_string())]))
     }
 
-    /// A neighbour, and how long its link took to open.
-    fn neighbour(&self) -> (Role, Duration) {
-        let mut neighbour = self.start(2, "neighbour", &[]);
-        let took = neighbour.answer().parse().expect("microseconds");
-        (neighbour, Duration::from_micros(took))
+    /// Who only speaks to the router's port, and what over which link.
+    fn strangers(&self, role: &str, link: &str, what: &str) -> Role {
+        let aim = [
+            ("LINK", link.to_owned()),
+            ("WHAT", what.to_owned()),
+            ("KEYS", self.certificates.mutual()),
+            ("TARGET", self.lab.host(1).ipv4().to_string()),
+        ];
+        self.start(0, role, &aim)
+    }
+
+    fn neighbour(&self) -> Role {
+        ready(self.start(2, "neighbour", &[]))
+    }
+
+    /// How long an honest link takes to open; none if it does not.
+    fn opening(&self, link: &str) -> Option<Duration> {
+        let mut newcomer = self.start(2, "newcomer", &[("ENDPOINT", self.endpoint(link))]);
+        newcomer.answer().parse().ok().map(Duration::from_micros)
     }
 
     /// Leaves most of the processors to the others where they want them, as hosts elsewhere would.
     fn stand_back(&self, role: &Role) {
         let script = format!("renice -n 5 $(ls /proc/{}/task) >/dev/null", role.pid());
         sh(self.lab.host(0), &script);
+    }
+
+    /// Their host knows none of the addresses that they seem to have.
+    fn send_answers_to_the_strangers(&self) {
+        let way = format!("ip route add {NOWHERE} via {}", self.lab.host(0).ipv4());
+        sh(self.lab.host(1), &way);
     }
 
     /// Bytes that host 1 has received and sent.
@@ -352,6 +420,20 @@ fn resident(role: &Role) -> u64 {
     process.statm().expect("its memory").resident * procfs::page_size()
 }
 
+/// From now on vehicles must open anew to be back.
+fn mark(vehicles: &mut Role) {
+    vehicles.tell("mark");
+    assert_eq!(vehicles.answer(), "marked");
+}
+
+/// Waits until all vehicles are back, and tells how long that took.
+fn all_back(vehicles: &mut Role) -> Duration {
+    let began = Instant::now();
+    vehicles.tell("all");
+    assert_eq!(vehicles.answer(), "all");
+    began.elapsed()
+}
+
 /// A router crashes while 5 % of the packets to and from the vehicles are lost.
 #[test]
 fn five_hundred_vehicles_are_back_soon_after_a_restart_and_delay_nobody() {
@@ -364,29 +446,22 @@ fn five_hundred_vehicles_are_back_soon_after_a_restart_and_delay_nobody() {
     );
     sh(scene.lab.host(1), &from_vehicles);
     let mut router = scene.router();
-    let mut vehicles = ready(scene.start(0, "vehicles", &[]));
+    let mut vehicles = scene.vehicles(VEHICLES);
     scene.stand_back(&vehicles);
-    let all_back = |vehicles: &mut Role| {
-        let began = Instant::now();
-        vehicles.tell("all");
-        assert_eq!(vehicles.answer(), "all");
-        began.elapsed()
-    };
     let at_first = all_back(&mut vehicles);
     router.kill();
-    vehicles.tell("mark");
-    assert_eq!(vehicles.answer(), "marked");
+    mark(&mut vehicles);
     let _router = scene.router();
     let restarted = Instant::now();
-    let (mut neighbour, opened) = scene.neighbour();
+    let mut neighbour = scene.neighbour();
     all_back(&mut vehicles);
     let back = restarted.elapsed();
     let meanwhile = round_trips(&mut neighbour);
     std::thread::sleep(Duration::from_secs(5));
     let after = round_trips(&mut neighbour);
     println!(
-        "{VEHICLES} vehicles open after {at_first:?}, back {back:?} after the restart; the neighbour's link opens in \
-         {opened:?}, its round trips {meanwhile}, later {after}"
+        "{VEHICLES} vehicles open after {at_first:?}, back {back:?} after the restart; the neighbour's round trips \
+         {meanwhile}, later {after}"
     );
     assert!(back < BACK_WITHIN, "{back:?}");
     assert!(meanwhile.count >= 50, "{meanwhile}");
@@ -399,16 +474,15 @@ fn five_hundred_vehicles_are_back_soon_after_a_restart_and_delay_nobody() {
 fn a_flood_of_strangers_costs_no_memory_and_delays_nobody() {
     let _alone = alone();
     let Some(scene) = Scene::new("a_flood_of_strangers") else { return };
-    // What is answered goes to the strangers' host, which knows none of these addresses.
-    sh(scene.lab.host(1), &format!("ip route add {NOWHERE} via {}", scene.lab.host(0).ipv4()));
+    scene.send_answers_to_the_strangers();
     let router = scene.router();
-    let (mut neighbour, _) = scene.neighbour();
-    let mut strangers = ready(scene.start(0, "strangers", &scene.aim()));
+    let mut neighbour = scene.neighbour();
+    let mut strangers = ready(scene.strangers("strangers", "arq", "HELLO"));
     std::thread::sleep(Duration::from_secs(3));
     let before = (round_trips(&mut neighbour), resident(&router), scene.traffic());
     strangers.tell("go");
     std::thread::sleep(FLOOD / 2);
-    let (_late, opened) = scene.neighbour();
+    let opened = scene.opening("arq").expect("an honest link opens");
     let sent: u64 = strangers.answer().parse().expect("a count");
     let after = (round_trips(&mut neighbour), resident(&router), scene.traffic());
     let [received, answered] = [0, 1].map(|side| after.2[side] - before.2[side]);
@@ -428,17 +502,51 @@ fn a_flood_of_strangers_costs_no_memory_and_delays_nobody() {
     assert!(after.0.median <= 2 * before.0.median.max(HICCUP / 20));
 }
 
-/// A hundred begin at once and say no more: an honest one opens as usual.
+/// Each stray asks for a RESET, and so does a client whose router has restarted: its answer is not theirs.
+#[test]
+fn a_restart_within_a_flood_of_strays_is_seen_soon() {
+    let _alone = alone();
+    let Some(scene) = Scene::new("a_restart_within_a_flood") else { return };
+    scene.send_answers_to_the_strangers();
+    // Nothing else tells that the router is gone.
+    sh(scene.lab.host(1), "iptables -w -A OUTPUT -p icmp -j DROP");
+    let mut router = scene.router();
+    let mut client = scene.vehicles(1);
+    all_back(&mut client);
+    let mut strangers = ready(scene.strangers("strangers", "arq", "strays"));
+    let before = scene.traffic();
+    strangers.tell("go");
+    std::thread::sleep(FLOOD / 4);
+    router.kill();
+    mark(&mut client);
+    let _router = scene.router();
+    let back = all_back(&mut client);
+    let sent: u64 = strangers.answer().parse().expect("a count");
+    let after = scene.traffic();
+    let [received, answered] = [0, 1].map(|side| after[side] - before[side]);
+    println!("{sent} strays in {FLOOD:?}, {received} bytes in, {answered} out; the client is back {back:?} after the restart");
+    assert!(sent as f64 >= FLOOD_HZ * FLOOD.as_secs_f64() * LEAST_FLOOD);
+    // The limit is 16,384 RESETs a second, 63 bytes each on this wire; the client's own packets are few.
+    assert!(answered <= 17_000 * 63 * FLOOD.as_secs(), "{answered} bytes");
+    assert!(back <= SEEN_WITHIN + AGAIN_AFTER, "{back:?}");
+}
+
+/// A hundred begin at once and say no more: an honest one opens as usual. What it meets over `quic/` is told beside.
 #[test]
 fn clients_that_never_finish_keep_nobody_out() {
     let _alone = alone();
     let Some(scene) = Scene::new("clients_that_never_finish") else { return };
-    let _router = scene.router();
-    let (_early, usual) = scene.neighbour();
-    let mut unfinished = scene.start(0, "unfinished", &scene.aim());
-    let answered: usize = unfinished.answer().parse().expect("a count");
-    let (_late, opened) = scene.neighbour();
-    println!("{answered} of {HALF_OPEN} answered; a link opens in {opened:?}, {usual:?} before");
-    assert_eq!(answered, HALF_OPEN);
-    assert!(opened <= usual + Duration::from_millis(500), "{opened:?}, {usual:?} before");
+    for link in ["quic", "arq"] {
+        let _router = ready(scene.start(1, "router", &[("ENDPOINT", scene.endpoint(link))]));
+        let usual = scene.opening(link).expect("a link opens where nobody else does");
+        let mut unfinished = scene.strangers("unfinished", link, "HELLO");
+        let answered: usize = unfinished.answer().parse().expect("a count");
+        let opened = scene.opening(link);
+        println!("{link}: {answered} of {HALF_OPEN} answered; a link opens in {opened:?} of {PATIENCE:?}, {usual:?} before");
+        if link == "arq" {
+            assert_eq!(answered, HALF_OPEN);
+            let opened = opened.expect("an honest link opens");
+            assert!(opened <= usual + Duration::from_millis(500), "{opened:?}, {usual:?} before");
+        }
+    }
 }
