@@ -14,10 +14,10 @@ use std::{
 };
 
 use arq_tokio::{
-    Config, Connection, Endpoint, EndpointConfig, LaneId, PathInterface, Reliability,
-    SocketOptions, ValidConfig, TIMER_GRANULARITY,
+    Config, ConnectError, Connection, ConnectionError, Endpoint, EndpointConfig, LaneId,
+    PathInterface, Reliability, SocketOptions, ValidConfig, TIMER_GRANULARITY,
 };
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, time::sleep};
 
 const LANE: LaneId = LaneId::new(4, Reliability::Reliable).unwrap();
 const PERIOD: Duration = Duration::from_millis(10);
@@ -51,7 +51,15 @@ async fn ask(server: SocketAddr, interfaces: &str) -> Result<(), Box<dyn Error>>
     let runtime = Handle::current();
     let endpoint =
         Endpoint::over_interfaces(interfaces, any.parse()?, &options, accepts, &runtime)?;
-    let connection = endpoint.connect(server, config()?).await?;
+    let connection = loop {
+        match endpoint.connect(server, config()?).await {
+            Err(ConnectError::Ended(why @ ConnectionError::Unreachable(_))) => {
+                println!("{why}; trying again");
+                sleep(Duration::from_millis(200)).await;
+            }
+            opened => break opened?,
+        }
+    };
     let begin = Instant::now();
     let mut tick = tokio::time::interval(PERIOD);
     let (mut answers, mut slowest, mut told) = (0, Duration::ZERO, Instant::now());

@@ -26,18 +26,9 @@ pub(crate) struct Cables(Lab);
 impl Cables {
     /// `None`, with a loud reason, where this machine does not let us make namespaces.
     pub(crate) fn lay_or_skip(test: &str) -> Option<Self> {
-        match Lab::new(2) {
-            Ok(lab) => {
-                let cables = Self(lab);
-                cables.lay();
-                Some(cables)
-            }
-            Err(e @ (LabError::NotPermitted(_) | LabError::MissingTool { .. })) => {
-                skipped(test, e);
-                None
-            }
-            Err(e) => panic!("the lab could not be built: {e}"),
-        }
+        let cables = Self(lab_or_skip(test)?);
+        cables.lay();
+        Some(cables)
     }
 
     fn lay(&self) {
@@ -109,6 +100,18 @@ impl Cables {
     }
 }
 
+/// Two hosts without cables. `None` as above.
+pub(crate) fn lab_or_skip(test: &str) -> Option<Lab> {
+    match Lab::new(2) {
+        Ok(lab) => Some(lab),
+        Err(e @ (LabError::NotPermitted(_) | LabError::MissingTool { .. })) => {
+            skipped(test, e);
+            None
+        }
+        Err(e) => panic!("the lab could not be built: {e}"),
+    }
+}
+
 /// The network of a cable, and the metric of its route.
 fn wiring(cable: &str) -> (&'static str, u32) {
     match cable {
@@ -142,6 +145,11 @@ impl Role {
     /// Starts the ignored test `role` by `command`, which runs this binary.
     pub(crate) fn start(mut command: Command, role: &str) -> io::Result<Self> {
         command.args(["--exact", role, "--ignored", "--nocapture", "--test-threads=1"]);
+        Self::spawn(command)
+    }
+
+    /// Starts any other program, of which only what it logs is read.
+    pub(crate) fn spawn(mut command: Command) -> io::Result<Self> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let stdin = child.stdin.take();
         let answers = BufReader::new(child.stdout.take().unwrap());
@@ -177,6 +185,11 @@ impl Role {
             line.clear();
         }
         panic!("the role ended and has logged no {words}");
+    }
+
+    /// Blocks until all that writes where it does has ended.
+    pub(crate) fn until_it_ends(&mut self) {
+        io::copy(&mut self.answers, &mut io::sink()).unwrap();
     }
 
     /// Tells the role something.
