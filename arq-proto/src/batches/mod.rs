@@ -10,8 +10,8 @@
 //!
 //! If that makes no difference, the coin has nothing to do with what is lost, whatever the network
 //! loses and in whatever bursts. Then `exp` of the evidence below is a fair bet on the coin: the chance that
-//! it ever grows to `1 / DOUBT` is `DOUBT` at most, however often it is looked at (Ville's inequality). It is kept from
-//! falling below zero, so damage that begins late is found as soon; that makes one in `1 / DOUBT` bursts the most that
+//! it ever grows to `1 / FALSE_ALARM_PER_BURST` is `FALSE_ALARM_PER_BURST` at most, however often it is looked at (Ville's inequality). It is kept from
+//! falling below zero, so damage that begins late is found as soon; that makes one in `1 / FALSE_ALARM_PER_BURST` bursts the most that
 //! may start a false alarm.
 //!
 //! Requirements, numbered as in `docs/protocol.md`:
@@ -25,7 +25,7 @@
 use rand_core::RngCore;
 
 /// The accepted chance of a false alarm, for each burst of an experiment.
-const DOUBT: f64 = 1e-6;
+const FALSE_ALARM_PER_BURST: f64 = 1e-6;
 /// Evidence of a burst, per share of it that is lost beyond expectation.
 const STAKE: f64 = 1.5;
 /// Loss that batches may have beyond single packets, which cost a system call each.
@@ -68,7 +68,7 @@ pub(crate) struct Plan {
 /// Decides whether packets leave in batches.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Batches {
-    phase: Phase,
+    phase: Stage,
     /// Bursts sent, wrapping.
     sent: u8,
     /// A burst that leaves packet by packet.
@@ -83,7 +83,7 @@ pub(crate) struct Batches {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Phase {
+enum Stage {
     /// Batches leave.
     Trusting {
         /// Batches until the end of the rest after an experiment.
@@ -97,7 +97,7 @@ enum Phase {
     Stopped,
 }
 
-impl Default for Phase {
+impl Default for Stage {
     fn default() -> Self {
         Self::Trusting { rest: 0, tolerated: SUSPICIOUS }
     }
@@ -121,7 +121,7 @@ struct Tally {
 impl Batches {
     /// Whether an experiment is under way.
     pub(crate) fn are_compared(&self) -> bool {
-        matches!(self.phase, Phase::Comparing { .. })
+        matches!(self.phase, Stage::Comparing { .. })
     }
 
     /// How the next packets leave, `most` at once. `silent`: probes are unanswered, so only single packets leave.
@@ -189,7 +189,7 @@ impl Batches {
         }
         let lost = f64::from(lost) / f64::from(packets);
         match (self.phase, burst) {
-            (Phase::Stopped, _) | (_, Burst::Single) => {}
+            (Stage::Stopped, _) | (_, Burst::Single) => {}
             (_, Burst::Batch(_)) => self.watch(packets, lost),
             (_, Burst::Together(_)) => {
                 self.watch(packets, lost);
@@ -203,13 +203,13 @@ impl Batches {
     fn watch(&mut self, packets: u32, lost: f64) {
         let kept = (1.0 - 1.0 / MEMORY_PACKETS).powf(packets.into());
         self.loss = lost + kept * (self.loss - lost);
-        if let Phase::Trusting { rest, tolerated } = &mut self.phase {
+        if let Stage::Trusting { rest, tolerated } = &mut self.phase {
             *rest = rest.saturating_sub(1);
             if *rest == 0 {
                 *tolerated = SUSPICIOUS;
             }
             if self.loss > *tolerated {
-                self.phase = Phase::Comparing { bursts: 0 };
+                self.phase = Stage::Comparing { bursts: 0 };
                 self.expected = self.loss;
                 tracing::debug!(loss = self.loss, "batches are compared with single packets");
             }
@@ -221,28 +221,28 @@ impl Batches {
         let bet = STAKE * side * (lost - self.expected);
         self.expected += EXPECT * (lost - self.expected);
         self.evidence = (self.evidence + bet - bet.cosh().ln()).max(0.0);
-        let Phase::Comparing { bursts } = &mut self.phase else { return };
+        let Stage::Comparing { bursts } = &mut self.phase else { return };
         *bursts += 1;
-        let enough = -DOUBT.ln();
+        let enough = -FALSE_ALARM_PER_BURST.ln();
         if self.evidence >= enough {
             tracing::debug!(bursts, "batches lose more than single packets");
-            self.phase = Phase::Stopped;
+            self.phase = Stage::Stopped;
         } else if *bursts >= BURSTS && self.evidence < enough / 2.0 {
             // Only a much higher loss is reason for another experiment soon.
             let tolerated = (1.0 + self.loss) / 2.0;
-            self.phase = Phase::Trusting { rest: REST_BATCHES, tolerated };
+            self.phase = Stage::Trusting { rest: REST_BATCHES, tolerated };
         }
     }
 
     /// Whether no batches leave because they are lost.
     pub(crate) fn are_stopped(&self) -> bool {
-        self.phase == Phase::Stopped
+        self.phase == Stage::Stopped
     }
 
     /// Whether the batch, not the network, may have lost a packet of this burst.
     pub(crate) fn doubts(&self, burst: Burst) -> bool {
         let in_batch = matches!(burst, Burst::Batch(_) | Burst::Together(_));
-        in_batch && !matches!(self.phase, Phase::Trusting { .. })
+        in_batch && !matches!(self.phase, Stage::Trusting { .. })
     }
 
     /// The path changed. The verdict stays, because it is about the host.

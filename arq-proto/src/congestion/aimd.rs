@@ -7,7 +7,7 @@
 
 use super::{
     hystart::HyStart,
-    loss_based::{growth_limit, RecoveryPeriod, INITIAL_PACKETS, MIN_PACKETS},
+    loss_based::{growth_limit, RecoveryPeriod, INITIAL_PACKETS, MIN_WINDOW_PACKETS},
     AckSample, CeSample, Controller, LossSample, SentSample, MAX_WINDOW_BYTES,
 };
 
@@ -49,7 +49,7 @@ impl Aimd {
     }
 
     fn min_window(&self) -> u64 {
-        MIN_PACKETS * u64::from(self.mtu)
+        MIN_WINDOW_PACKETS * u64::from(self.mtu)
     }
 
     fn reduce_to(&mut self, window: u64) {

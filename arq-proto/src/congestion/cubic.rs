@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::{
     hystart::HyStart,
-    loss_based::{growth_limit, RecoveryPeriod, INITIAL_PACKETS, MIN_PACKETS},
+    loss_based::{growth_limit, RecoveryPeriod, INITIAL_PACKETS, MIN_WINDOW_PACKETS},
     AckSample, CeSample, Controller, LossSample, SentSample, MAX_WINDOW_BYTES,
 };
 
@@ -23,7 +23,7 @@ const BETA_OF_MARKS: f64 = 0.85;
 /// §4.3 (`alpha_cubic`): the growth that makes NewReno with this beta take an equal share.
 const RENO_GROWTH: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// The least window, in packets.
-const MIN_WINDOW: f64 = MIN_PACKETS as f64;
+const MIN_WINDOW: f64 = MIN_WINDOW_PACKETS as f64;
 
 /// Growth since the last reduction (§4.2).
 #[derive(Debug, Clone, Copy)]

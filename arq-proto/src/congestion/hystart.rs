@@ -17,7 +17,7 @@ const CSS_GROWTH_DIVISOR: u64 = 4;
 
 /// Which part of slow start a connection is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum SlowStartPhase {
     SlowStart,
     /// The round trip had risen above what it was before; if it falls below again, that was noise.
     Conservative {
@@ -30,7 +30,7 @@ enum Phase {
 /// The state of HyStart++.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HyStart {
-    phase: Phase,
+    phase: SlowStartPhase,
     last_round_min: Option<Duration>,
     round_min: Option<Duration>,
     samples: u32,
@@ -41,7 +41,7 @@ pub(super) struct HyStart {
 impl HyStart {
     pub(super) const fn new() -> Self {
         Self {
-            phase: Phase::SlowStart,
+            phase: SlowStartPhase::SlowStart,
             last_round_min: None,
             round_min: None,
             samples: 0,
@@ -84,9 +84,9 @@ impl HyStart {
             self.start_round();
         }
         match self.phase {
-            Phase::SlowStart => Some(1),
-            Phase::Conservative { .. } => Some(CSS_GROWTH_DIVISOR),
-            Phase::Done => None,
+            SlowStartPhase::SlowStart => Some(1),
+            SlowStartPhase::Conservative { .. } => Some(CSS_GROWTH_DIVISOR),
+            SlowStartPhase::Done => None,
         }
     }
 
@@ -95,18 +95,20 @@ impl HyStart {
             return;
         };
         match self.phase {
-            Phase::SlowStart => {
+            SlowStartPhase::SlowStart => {
                 let Some(last) = self.last_round_min else { return };
                 let threshold = (last / 8).clamp(MIN_RTT_THRESHOLD, MAX_RTT_THRESHOLD);
                 if round_min >= last + threshold {
-                    self.phase =
-                        Phase::Conservative { baseline: round_min, rounds_left: CSS_ROUNDS };
+                    self.phase = SlowStartPhase::Conservative {
+                        baseline: round_min,
+                        rounds_left: CSS_ROUNDS,
+                    };
                 }
             }
-            Phase::Conservative { baseline, .. } if round_min < baseline => {
-                self.phase = Phase::SlowStart;
+            SlowStartPhase::Conservative { baseline, .. } if round_min < baseline => {
+                self.phase = SlowStartPhase::SlowStart;
             }
-            Phase::Conservative { .. } | Phase::Done => {}
+            SlowStartPhase::Conservative { .. } | SlowStartPhase::Done => {}
         }
     }
 
@@ -114,10 +116,10 @@ impl HyStart {
         self.round_end = self.newest_sent.next();
         self.last_round_min = self.round_min.take().or(self.last_round_min);
         self.samples = 0;
-        if let Phase::Conservative { rounds_left, .. } = &mut self.phase {
+        if let SlowStartPhase::Conservative { rounds_left, .. } = &mut self.phase {
             *rounds_left = rounds_left.saturating_sub(1);
             if *rounds_left == 0 {
-                self.phase = Phase::Done;
+                self.phase = SlowStartPhase::Done;
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::{sent::LossCause, units::PacketNumber};
 
 /// The first and the least window (RFC 9002 §7.2).
 pub(super) const INITIAL_PACKETS: u64 = 10;
-pub(super) const MIN_PACKETS: u64 = 2;
+pub(super) const MIN_WINDOW_PACKETS: u64 = 2;
 /// A window that is used but for so many packets is full: as many the pacer lets out at once.
 const PACED_PACKETS: u64 = 5;
 

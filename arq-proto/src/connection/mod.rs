@@ -41,7 +41,7 @@ use crate::{
     error::{ConnectionError, SendError},
     event::Event,
     observer::Observer,
-    recovery::{left_out::LeftOut, sleep},
+    recovery::{skipped_numbers::SkippedNumbers, sleep},
     send::queue::Outlet,
     stats::Stats,
     textbook,
@@ -136,7 +136,7 @@ impl Connection {
     fn new(now: Instant, origin: Origin, state: State) -> Self {
         let Origin { config, remote, local_cid, seed } = origin;
         let mut rng = ChaCha8Rng::from_seed(seed);
-        let left_out = LeftOut::new(&mut rng);
+        let skipped_numbers = SkippedNumbers::new(&mut rng);
         let dialled = matches!(state, State::Hello(_));
         let protection = PacketProtection::default();
         Self {
@@ -144,7 +144,7 @@ impl Connection {
                 &config,
                 remote,
                 local_cid,
-                left_out,
+                skipped_numbers,
                 protection.tag_bytes(),
                 now,
             )),

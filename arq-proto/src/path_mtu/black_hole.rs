@@ -14,7 +14,7 @@ use crate::{chance::losses_beyond_chance, units::Probability};
 
 /// The accepted chance that random loss alone looks like this. It is asked anew with every loss, so
 /// it is smaller than that of a single decision.
-const DOUBT: f64 = 1e-6;
+const FALSE_BLACK_HOLE: f64 = 1e-6;
 /// Least and most rounds of evidence.
 const LEAST_ROUNDS: u32 = 4;
 const MOST_ROUNDS: u32 = 20;
@@ -108,7 +108,7 @@ impl BlackHole {
 }
 
 fn rounds_needed(loss: f64) -> u32 {
-    losses_beyond_chance(loss, DOUBT, LEAST_ROUNDS..=MOST_ROUNDS)
+    losses_beyond_chance(loss, FALSE_BLACK_HOLE, LEAST_ROUNDS..=MOST_ROUNDS)
 }
 
 #[cfg(test)]

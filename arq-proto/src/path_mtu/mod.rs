@@ -90,7 +90,7 @@ const LOSS_UNTIL_THEN: Probability = Probability::from_ppm(250_000);
 
 /// The states of RFC 8899 §5.2. DISABLED is the handshake, without probes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum State {
+enum SearchState {
     /// Base is in use and not confirmed: at a server, after a black hole, on a new path, and where a HELLO of its size was
     /// not answered.
     Base {
@@ -139,7 +139,7 @@ pub(crate) struct PathMtu {
     proven: u16,
     trial: Option<Trial>,
     watch: Watch,
-    state: State,
+    state: SearchState,
     probe: Option<Probe>,
     /// Judged lost, the newest last.
     earlier: SmallVec<[Probe; REMEMBERED]>,
@@ -175,7 +175,7 @@ impl PathMtu {
             proven: base,
             trial: None,
             watch: Watch::default(),
-            state: State::Searching(Search::default()),
+            state: SearchState::Searching(Search::default()),
             probe: None,
             earlier: SmallVec::new(),
             hear_first: None,
@@ -208,7 +208,7 @@ impl PathMtu {
         if self.least == self.base || (carried && is_ours) {
             return;
         }
-        self.state = State::Base { lost: u8::from(!carried) };
+        self.state = SearchState::Base { lost: u8::from(!carried) };
     }
 
     /// Sizes up to `ceiling` are worth probing on this path. The source may be wrong, so base stays, and so does a size that
@@ -217,15 +217,16 @@ impl PathMtu {
         let ceiling = ceiling.max(self.base).min(self.peer_ceiling);
         let grows = ceiling > self.ceiling;
         self.ceiling = ceiling;
-        if grows && matches!(self.state, State::SearchComplete { .. }) {
+        if grows && matches!(self.state, SearchState::SearchComplete { .. }) {
             self.trial = None;
-            self.state = State::Searching(Search::default());
+            self.state = SearchState::Searching(Search::default());
         }
     }
 
     /// The ceiling of the search, where the next probe is larger than base.
     pub(crate) fn looks_for_more(&self) -> Option<u16> {
-        let looks = matches!(self.state, State::Searching(_) | State::SearchComplete { .. });
+        let looks =
+            matches!(self.state, SearchState::Searching(_) | SearchState::SearchComplete { .. });
         looks.then_some(self.ceiling)
     }
 
@@ -278,23 +279,23 @@ impl PathMtu {
             return None;
         }
         match &self.state {
-            State::Base { .. } => Some(self.base),
-            State::Searching(search) => {
+            SearchState::Base { .. } => Some(self.base),
+            SearchState::Searching(search) => {
                 let next = search.next(self.size, self.ceiling, self.trusted(loss));
                 if next.is_none() {
                     self.complete(now);
                 }
                 next
             }
-            State::SearchComplete { raise_at } => {
+            SearchState::SearchComplete { raise_at } => {
                 let due = busy && raise_at.is_some_and(|at| at <= now);
                 if !due {
                     return None;
                 }
-                self.state = State::Searching(Search::default());
+                self.state = SearchState::Searching(Search::default());
                 self.next_probe(now, loss, busy)
             }
-            State::Error { search, retry_at, .. } => {
+            SearchState::Error { search, retry_at, .. } => {
                 let base = (busy && *retry_at <= now).then_some(self.base);
                 base.or_else(|| {
                     search.next(self.size, ladder::below(self.base)?, self.trusted(loss))
@@ -306,8 +307,10 @@ impl PathMtu {
     /// Whether [`Self::next_probe`] may have one. `false` is sure.
     pub(crate) fn may_ask(&self, now: Instant, busy: bool) -> bool {
         let is_over = match self.state {
-            State::SearchComplete { raise_at } => !busy || raise_at.is_none_or(|at| at > now),
-            State::Base { .. } | State::Searching(_) | State::Error { .. } => false,
+            SearchState::SearchComplete { raise_at } => !busy || raise_at.is_none_or(|at| at > now),
+            SearchState::Base { .. } | SearchState::Searching(_) | SearchState::Error { .. } => {
+                false
+            }
         };
         self.probe.is_none() && self.hear_first.is_none() && !is_over
     }
@@ -316,7 +319,8 @@ impl PathMtu {
     pub(crate) fn on_probe_sent(&mut self, number: PacketNumber, size: u16, deadline: Instant) {
         self.counters.probes_sent += 1;
         self.counters.probe_bytes += u64::from(size);
-        if let State::Searching(search) | State::Error { search, .. } = &mut self.state {
+        if let SearchState::Searching(search) | SearchState::Error { search, .. } = &mut self.state
+        {
             search.on_sent(size);
         }
         self.probe = Some(Probe { number, size, deadline });
@@ -357,7 +361,7 @@ impl PathMtu {
 
     /// A probe time-out. If a HELLO of base was lost as well, the least size is used until a probe of base is acknowledged.
     pub(crate) fn on_time_out(&mut self) {
-        if matches!(self.state, State::Base { lost } if lost > 0) {
+        if matches!(self.state, SearchState::Base { lost } if lost > 0) {
             self.size = self.least;
         }
     }
@@ -366,7 +370,7 @@ impl PathMtu {
         self.counters.probes_lost += 1;
         let needed = probes_needed(self.trusted(loss));
         match &mut self.state {
-            State::Base { lost } => {
+            SearchState::Base { lost } => {
                 *lost = lost.saturating_add(1);
                 if u32::from(*lost) >= needed {
                     // Without a smaller size further probes would help nobody.
@@ -376,10 +380,10 @@ impl PathMtu {
                     }
                 }
             }
-            State::Searching(search) => search.on_lost(size),
-            State::SearchComplete { .. } => {}
-            State::Error { search, .. } if size < self.base => search.on_lost(size),
-            State::Error { retry_at, wait, .. } => {
+            SearchState::Searching(search) => search.on_lost(size),
+            SearchState::SearchComplete { .. } => {}
+            SearchState::Error { search, .. } if size < self.base => search.on_lost(size),
+            SearchState::Error { retry_at, wait, .. } => {
                 *retry_at = now + *wait;
                 *wait = (*wait * 2).min(RAISE_AFTER);
             }
@@ -412,18 +416,20 @@ impl PathMtu {
 
     fn on_passed(&mut self, now: Instant, size: u16) {
         match self.state {
-            State::Base { .. } | State::Error { .. } if size >= self.base => {
+            SearchState::Base { .. } | SearchState::Error { .. } if size >= self.base => {
                 self.use_base();
                 self.search_or_wait(now);
             }
-            State::Base { .. } => {}
-            State::Searching(_) | State::SearchComplete { .. } | State::Error { .. } => {
+            SearchState::Base { .. } => {}
+            SearchState::Searching(_)
+            | SearchState::SearchComplete { .. }
+            | SearchState::Error { .. } => {
                 if size > self.size {
                     tracing::debug!(from = self.size, to = size, "larger packets pass");
                     self.size = size;
                     self.black_hole = BlackHole::new(self.black_hole.loss());
                     // The ACK of a probe that was judged lost.
-                    if matches!(self.state, State::SearchComplete { .. }) {
+                    if matches!(self.state, SearchState::SearchComplete { .. }) {
                         self.complete(now);
                     }
                 }
@@ -476,7 +482,7 @@ impl PathMtu {
                 );
                 self.forget_probes();
                 self.use_base();
-                self.state = State::SearchComplete { raise_at: Some(now + RAISE_AFTER) };
+                self.state = SearchState::SearchComplete { raise_at: Some(now + RAISE_AFTER) };
             }
         }
     }
@@ -507,7 +513,7 @@ impl PathMtu {
     pub(crate) fn on_path_change(&mut self, ceiling: u16) {
         let counters = self.counters;
         let (least, base, peer_ceiling) = (self.least, self.base, self.peer_ceiling);
-        let state = State::Base { lost: 0 };
+        let state = SearchState::Base { lost: 0 };
         *self = Self {
             least,
             base,
@@ -530,7 +536,7 @@ impl PathMtu {
         self.forget_probes();
         if self.size > self.base {
             self.use_base();
-            self.state = State::Base { lost: 0 };
+            self.state = SearchState::Base { lost: 0 };
         } else {
             self.fail(now);
         }
@@ -543,7 +549,8 @@ impl PathMtu {
         self.size = self.least;
         // As above base: not at once again where large packets vanished twice.
         let search = if self.fell_again { Search::over() } else { Search::default() };
-        self.state = State::Error { search, retry_at: now + FIRST_RETRY, wait: 2 * FIRST_RETRY };
+        self.state =
+            SearchState::Error { search, retry_at: now + FIRST_RETRY, wait: 2 * FIRST_RETRY };
     }
 
     /// What was sent before the path changed says nothing about it.
@@ -559,13 +566,13 @@ impl PathMtu {
         if self.fell_again {
             self.complete(now);
         } else {
-            self.state = State::Searching(Search::default());
+            self.state = SearchState::Searching(Search::default());
         }
     }
 
     fn complete(&mut self, now: Instant) {
         let raise_at = (self.size < self.ceiling).then(|| now + RAISE_AFTER);
-        self.state = State::SearchComplete { raise_at };
+        self.state = SearchState::SearchComplete { raise_at };
         if self.size > self.proven.max(self.base) {
             self.trial = Trial::of_new(self.size);
             if self.trial.is_none() {

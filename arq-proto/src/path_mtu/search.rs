@@ -13,7 +13,7 @@ use super::ladder;
 use crate::{chance::losses_beyond_chance, units::Probability};
 
 /// The accepted chance that random loss makes a path look smaller than it is.
-const DOUBT: f64 = 1e-4;
+const FALSE_LIMIT: f64 = 1e-4;
 /// `MAX_PROBES` of RFC 8899 §5.1.2: the least number, on a path that loses nothing.
 const LEAST_PROBES: u32 = 3;
 /// At the largest loss that is estimated, one half.
@@ -23,7 +23,7 @@ const BUDGET: u32 = 16;
 
 /// How many probes of a size must be lost before it is taken for too large.
 pub(super) fn probes_needed(loss: Probability) -> u32 {
-    losses_beyond_chance(loss.as_f64(), DOUBT, LEAST_PROBES..=MOST_PROBES)
+    losses_beyond_chance(loss.as_f64(), FALSE_LIMIT, LEAST_PROBES..=MOST_PROBES)
 }
 
 /// A search under way.

@@ -98,7 +98,7 @@ impl Model {
     }
 
     fn is_complete(&self) -> bool {
-        matches!(self.mtu.state, State::SearchComplete { .. })
+        matches!(self.mtu.state, SearchState::SearchComplete { .. })
     }
 }
 
@@ -215,7 +215,7 @@ fn a_black_hole_is_left_and_the_path_searched_again_once() {
             packets += 1;
             assert!(packets < 60, "not noticed: {:?}", model.mtu);
         }
-        assert_eq!(model.mtu.state, State::Base { lost: 0 });
+        assert_eq!(model.mtu.state, SearchState::Base { lost: 0 });
         model.settle();
         // The second time within ten minutes it stays at base.
         assert_eq!(model.mtu.size(), if carries == 1_472 { 1_472 } else { 1_200 });
@@ -272,7 +272,7 @@ fn a_path_below_base_is_served_and_left_when_it_recovers() {
         model.now += MS;
     }
     assert_eq!(model.mtu.size(), 872, "of 900");
-    assert!(matches!(model.mtu.state, State::Error { .. }));
+    assert!(matches!(model.mtu.state, SearchState::Error { .. }));
     let asked = model.mtu.counters.probes_sent;
     for _ in 0..3_600 {
         model.now += Duration::from_secs(1);
@@ -292,7 +292,7 @@ fn another_path_starts_at_base() {
     let mut model = Model::new(8_972, 8_972, 0.0, 1);
     model.settle();
     model.mtu.on_path_change(8_972);
-    assert_eq!((model.mtu.size(), &model.mtu.state), (1_200, &State::Base { lost: 0 }));
+    assert_eq!((model.mtu.size(), &model.mtu.state), (1_200, &SearchState::Base { lost: 0 }));
     model.carries = 1_472;
     assert_eq!(model.turn(), Some(1_200), "base is confirmed first");
     model.settle();

@@ -6,14 +6,14 @@
 //! share of what is long. So a size that was found is on trial first: a coin decides of each long packet whether it is
 //! filled up to that size, for one in eight. If the size makes no difference, the coin has nothing to do with what is
 //! lost, whatever the network loses and in whatever bursts. Then `exp` of the evidence below is a fair bet on the coin, as
-//! in [`batches`](crate::batches): the chance that it ever grows to `1 / DOUBT` is `DOUBT` at most.
+//! in [`batches`](crate::batches): the chance that it ever grows to `1 / FALSE_ALARM_PER_PACKET` is `FALSE_ALARM_PER_PACKET` at most.
 //!
 //! Once a size is in use, only its loss is watched. Where that grows, *base* is in use again during another trial.
 
 use rand_core::RngCore;
 
 /// The accepted chance of a false alarm, for each packet of a trial.
-const DOUBT: f64 = 1e-4;
+const FALSE_ALARM_PER_PACKET: f64 = 1e-4;
 /// One packet in so many is filled up.
 const ONE_IN: u32 = 8;
 const SHARE: f64 = 1.0 / ONE_IN as f64;
@@ -131,7 +131,7 @@ impl Trial {
         self.filled += u32::from(filled);
         self.unknown = self.unknown.saturating_sub(u32::from(filled));
         self.passes |= filled && lost == 0.0;
-        let enough = -DOUBT.ln();
+        let enough = -FALSE_ALARM_PER_PACKET.ln();
         if self.evidence >= enough {
             Verdict::Bad
         } else if self.filled >= self.needed && self.evidence < enough / 2.0 {

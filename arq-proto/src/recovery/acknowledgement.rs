@@ -26,7 +26,8 @@ impl Recovery {
         took_this_path: bool,
     ) -> Result<Outcome, Violation> {
         // A receiver names what has arrived, so an honest one names none, however old its acknowledgement is.
-        let made_up = ack.ranges.iter().any(|&(start, end)| self.left_out.includes_any(start, end));
+        let made_up =
+            ack.ranges.iter().any(|&(start, end)| self.skipped_numbers.includes_any(start, end));
         if made_up || ack.largest() >= self.next_number() {
             return Err(Violation::AckOfUnsent);
         }

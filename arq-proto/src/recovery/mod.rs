@@ -39,13 +39,13 @@
 
 mod acknowledgement;
 pub(crate) mod ecn;
-pub(crate) mod left_out;
 pub(crate) mod loss;
 mod outcome;
 mod path;
 pub(crate) mod pto;
 mod rates;
 pub(crate) mod rtt;
+pub(crate) mod skipped_numbers;
 pub(crate) mod sleep;
 pub(crate) mod time_out;
 
@@ -57,10 +57,10 @@ use std::{
 use rand_core::RngCore;
 
 use ecn::Ecn;
-use left_out::LeftOut;
 use loss::{LossDetector, Verdict};
 pub(crate) use outcome::Outcome;
 use rtt::RttEstimator;
+use skipped_numbers::SkippedNumbers;
 use sleep::Sleeps;
 
 use crate::{
@@ -92,7 +92,7 @@ const MAX_TOLD_ELSEWHERE: usize = 256;
 pub(crate) struct Recovery {
     ledger: SentLedger,
     /// The ledger forgets each as soon as all before it are settled.
-    left_out: LeftOut,
+    skipped_numbers: SkippedNumbers,
     rtt: RttEstimator,
     sleeps: Sleeps,
     detector: LossDetector,
@@ -145,11 +145,16 @@ pub(crate) struct Recovery {
 }
 
 impl Recovery {
-    pub(crate) fn new(config: &ValidConfig, mtu: u16, left_out: LeftOut, now: Instant) -> Self {
+    pub(crate) fn new(
+        config: &ValidConfig,
+        mtu: u16,
+        skipped_numbers: SkippedNumbers,
+        now: Instant,
+    ) -> Self {
         let max_rate = config.max_rate_bps.map(Rate::from_bits_per_second);
         Self {
             ledger: SentLedger::default(),
-            left_out,
+            skipped_numbers,
             rtt: RttEstimator::default(),
             sleeps: Sleeps::default(),
             detector: LossDetector::new(config.timer_granularity),
@@ -242,7 +247,7 @@ impl Recovery {
 
     /// Leaves the next number out if its turn has come.
     pub(crate) fn leave_out_number_if_due(&mut self, now: Instant, rng: &mut impl RngCore) {
-        if !self.left_out.take(self.ledger.next_number(), rng) {
+        if !self.skipped_numbers.take(self.ledger.next_number(), rng) {
             return;
         }
         self.ledger.push(SentPacket {

@@ -10,8 +10,8 @@ use crate::{units::Probability, wire::ack::Ack};
 const MS: Duration = Duration::from_millis(1);
 
 fn recovery(now: Instant) -> Recovery {
-    let left_out = LeftOut::new(&mut ChaCha8Rng::from_seed([0; 32]));
-    Recovery::new(&ValidConfig::default(), 1_200, left_out, now)
+    let skipped_numbers = SkippedNumbers::new(&mut ChaCha8Rng::from_seed([0; 32]));
+    Recovery::new(&ValidConfig::default(), 1_200, skipped_numbers, now)
 }
 
 fn packet(sent_at: Instant, in_flight: bool) -> SentPacket {

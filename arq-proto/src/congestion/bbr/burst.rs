@@ -25,7 +25,7 @@ use crate::{
 /// What leaves later than this after the first packet was paced: it says nothing about bursts.
 const BURST_TIME: Duration = Duration::from_millis(1);
 /// Shorter bursts are the pacer's own.
-const MIN_PACKETS: u64 = 8;
+const LEAST_OF_A_BURST: u64 = 8;
 /// Four of zenoh's batches; and what a socket buffer of the usual size holds.
 const MAX_BYTES: u64 = 256 << 10;
 /// Bursts that await acknowledgements.
@@ -152,7 +152,7 @@ impl Bursts {
 
     fn judge(&mut self, burst: &Burst, min_rtt: &MinRtt, loss: &LossModel) -> Option<Rate> {
         let (least_rtt, tested) = (burst.least_rtt?, burst.bytes);
-        if burst.packets < MIN_PACKETS {
+        if burst.packets < LEAST_OF_A_BURST {
             return None;
         }
         if loss.is_beyond_chance(burst.lost.min(burst.packets), burst.packets) {

@@ -88,7 +88,7 @@ use crate::{
 };
 
 const INITIAL_PACKETS: u64 = 32;
-const MIN_PACKETS: u64 = 4;
+const MIN_WINDOW_PACKETS: u64 = 4;
 /// A packet each round trip may leave whatever was measured (RFC 8085 §3.1.2), but not as if it took less than this. Who
 /// sends less sees so few rounds that nothing shows him any more that there is room.
 const LEAST_RATE_RTT: Duration = Duration::from_millis(20);
@@ -487,7 +487,7 @@ impl Controller for Bbr {
     }
 
     fn window(&self) -> u64 {
-        let least = bytes_of(MIN_PACKETS, self.mtu);
+        let least = bytes_of(MIN_WINDOW_PACKETS, self.mtu);
         let window = match (self.phase, self.product()) {
             _ if self.silent => least,
             (_, None) => bytes_of(INITIAL_PACKETS, self.mtu),

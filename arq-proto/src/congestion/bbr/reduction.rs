@@ -28,7 +28,7 @@ const ROW_ROUNDS: u64 = 24;
 /// For so many rounds after a reduction the rate is near what the path carries.
 const RECENT_ROUNDS: u64 = 40;
 /// Fewer packets do not tell whether it helped.
-const MIN_PACKETS: u64 = 30;
+const LEAST_TO_JUDGE: u64 = 30;
 /// Reductions in a row that did not help.
 const FUTILE: u8 = 3;
 /// Where more rounds than this have a queue for each one that has none, the queue stands.
@@ -97,7 +97,7 @@ impl Reductions {
         let first = *self.rate.get_or_insert(rate);
         let share =
             if in_row { share(self.lost as f64, self.sent as f64) } else { round.lost_share() };
-        if in_row && self.sent >= MIN_PACKETS {
+        if in_row && self.sent >= LEAST_TO_JUDGE {
             self.judge(share);
         }
         let stands = self.queued > MAX_QUEUED_PER_CLEAR * self.clear;
@@ -107,7 +107,7 @@ impl Reductions {
             let before_them = rate.mul_f64(BACK_OFF.powi(FUTILE.into()).recip());
             return Some(Unfounded { rate: first.min(before_them), share });
         }
-        if !in_row || self.sent >= MIN_PACKETS {
+        if !in_row || self.sent >= LEAST_TO_JUDGE {
             self.share = share;
         }
         (self.last, self.sent, self.lost) = (Some(number), 0, 0);

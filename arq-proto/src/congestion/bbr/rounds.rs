@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Fewer packets say nothing about loss or rate: on a thin path a round is several round trips.
-const MIN_PACKETS: u64 = 8;
+const LEAST_OF_A_ROUND: u64 = 8;
 /// Shorter rounds would measure the timers of the two hosts.
 const MIN_TIME: Duration = Duration::from_millis(1);
 /// A train is at least this long.
@@ -174,7 +174,7 @@ impl Rounds {
             return self.open.take().map(|open| open.round);
         }
         let complete = sample.largest >= self.end
-            && round.sent_packets() >= MIN_PACKETS
+            && round.sent_packets() >= LEAST_OF_A_ROUND
             && round.acked_over >= MIN_TIME;
         if !complete {
             return None;

@@ -501,5 +501,8 @@ fn marks_end_start_up_and_cost_a_seventh_a_round_trip_without_any_queue_in_sight
     for _ in 0..1_000 {
         round(&mut bbr, Some(MS));
     }
-    assert!(bbr.known_rate().bytes_per_second() > 0 && bbr.window() >= bytes_of(MIN_PACKETS, MTU));
+    assert!(
+        bbr.known_rate().bytes_per_second() > 0
+            && bbr.window() >= bytes_of(MIN_WINDOW_PACKETS, MTU)
+    );
 }

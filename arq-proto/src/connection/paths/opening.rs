@@ -21,7 +21,7 @@ use crate::{
         transmit::Transmit,
         Connection,
     },
-    recovery::left_out::LeftOut,
+    recovery::skipped_numbers::SkippedNumbers,
     timer::TimerKind,
     units::PathNumber,
     wire::{
@@ -119,9 +119,9 @@ impl Connection {
     ) -> Option<Box<Path>> {
         let ids = self.others.ids.as_ref()?;
         let (local, remote) = (ids.local[number.index()], ids.remote[number.index()]);
-        let (left_out, tag_bytes) = (LeftOut::new(&mut self.rng), self.tag_bytes());
+        let (skipped_numbers, tag_bytes) = (SkippedNumbers::new(&mut self.rng), self.tag_bytes());
         let peer = self.path.remote;
-        let mut path = Path::new(&self.config, peer, local, left_out, tag_bytes, now);
+        let mut path = Path::new(&self.config, peer, local, skipped_numbers, tag_bytes, now);
         path.number = number;
         path.remote_cid = remote;
         path.standing = standing;

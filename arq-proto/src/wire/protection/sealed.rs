@@ -46,7 +46,7 @@ type PerPath = [Option<PacketNumber>; PathNumber::COUNT];
 
 /// The keys of a phase.
 #[derive(Debug)]
-struct Phase {
+struct KeyPhase {
     local: Box<dyn PacketKey>,
     remote: Box<dyn PacketKey>,
     since: Instant,
@@ -62,7 +62,7 @@ struct Phase {
 pub struct Sealed {
     local_header: Box<dyn HeaderKey>,
     remote_header: Box<dyn HeaderKey>,
-    phase: Phase,
+    phase: KeyPhase,
     /// Whether the phase is an odd one.
     is_odd: bool,
     /// Opens what the peer sent before the update, until the time given, if it has followed.
@@ -85,7 +85,7 @@ impl Sealed {
         Self {
             local_header: local.header,
             remote_header: remote.header,
-            phase: Phase::new((local.packet, remote.packet), now),
+            phase: KeyPhase::new((local.packet, remote.packet), now),
             is_odd: false,
             previous: None,
             next,
@@ -121,7 +121,7 @@ impl Sealed {
         largest_acked: Option<PacketNumber>,
         pto: Duration,
     ) {
-        let Phase { since, first_sealed, sealed, least_opened, .. } = &self.phase;
+        let KeyPhase { since, first_sealed, sealed, least_opened, .. } = &self.phase;
         let most = self.phase.local.confidentiality_limit() / 2;
         let is_due = *sealed >= self.update_after.min(most) || now >= *since + MAX_AGE;
         let first_sealed = first_sealed[path.index()];
@@ -134,7 +134,7 @@ impl Sealed {
 
     fn update(&mut self, now: Instant) {
         let next = mem::replace(&mut self.next, self.source.next());
-        let before = mem::replace(&mut self.phase, Phase::new(next, now));
+        let before = mem::replace(&mut self.phase, KeyPhase::new(next, now));
         self.previous = Some((before.remote, None));
         self.is_odd = !self.is_odd;
         self.updates += 1;
@@ -265,7 +265,7 @@ impl Sealed {
     }
 }
 
-impl Phase {
+impl KeyPhase {
     fn new((local, remote): (Box<dyn PacketKey>, Box<dyn PacketKey>), since: Instant) -> Self {
         let (first_sealed, least_opened) = (PerPath::default(), PerPath::default());
         Self { local, remote, since, first_sealed, sealed: 0, least_opened }

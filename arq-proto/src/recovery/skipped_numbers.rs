@@ -16,23 +16,23 @@ const MAX_DISTANCE: u64 = 4_096;
 /// Of an honest peer no acknowledgement is so old that it names one further back.
 const MAX_REMEMBERED: usize = 64;
 
-/// The packet numbers that are left out.
+/// The packet numbers that are skipped.
 #[derive(Debug)]
-pub(crate) struct LeftOut {
+pub(crate) struct SkippedNumbers {
     next: PacketNumber,
     distance: u64,
     /// The last ones, the oldest first.
     past: VecDeque<u64>,
 }
 
-impl LeftOut {
+impl SkippedNumbers {
     /// Draws the first one.
     pub(crate) fn new(rng: &mut impl RngCore) -> Self {
         let first = FIRST_DISTANCE + rng.next_u64() % FIRST_DISTANCE;
         Self { next: PacketNumber(first), distance: FIRST_DISTANCE, past: VecDeque::new() }
     }
 
-    /// Whether `number` is to be left out; if so, draws the next one.
+    /// Whether `number` is to be skipped; if so, draws the next one.
     pub(crate) fn take(&mut self, number: PacketNumber, rng: &mut impl RngCore) -> bool {
         if number != self.next {
             return false;
@@ -46,7 +46,7 @@ impl LeftOut {
         true
     }
 
-    /// Whether a number from `start` to `end` was left out.
+    /// Whether a number from `start` to `end` was skipped.
     pub(crate) fn includes_any(&self, start: u64, end: u64) -> bool {
         let first = self.past.partition_point(|&number| number < start);
         self.past.get(first).is_some_and(|&number| number <= end)
