@@ -70,11 +70,20 @@ impl TimerKind {
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     deadlines: [Option<Instant>; TimerKind::ALL.len()],
+    /// The least of them: it is asked for several times per packet.
+    earliest: Option<(Instant, TimerKind)>,
 }
 
 impl Timers {
     pub(crate) fn set(&mut self, kind: TimerKind, deadline: Option<Instant>) {
         self.deadlines[kind as usize] = deadline;
+        let is_earliest = self.earliest.is_some_and(|(_, earliest)| earliest == kind);
+        let new = deadline.map(|at| (at, kind));
+        if new.is_some() && self.earliest.is_none_or(|earliest| new < Some(earliest)) {
+            self.earliest = new;
+        } else if is_earliest {
+            self.earliest = self.find_earliest();
+        }
     }
 
     pub(crate) fn is_set(&self, kind: TimerKind) -> bool {
@@ -82,14 +91,40 @@ impl Timers {
     }
 
     pub(crate) fn stop_all(&mut self) {
-        self.deadlines = Default::default();
+        *self = Self::default();
     }
 
-    /// The earliest deadline.
+    /// The earliest deadline; of several, that of the first kind.
     pub(crate) fn next(&self) -> Option<(Instant, TimerKind)> {
+        self.earliest
+    }
+
+    fn find_earliest(&self) -> Option<(Instant, TimerKind)> {
         TimerKind::ALL
             .into_iter()
             .filter_map(|kind| Some((self.deadlines[kind as usize]?, kind)))
             .min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_earliest_is_the_least_of_all(
+            sets in prop::collection::vec((0..TimerKind::ALL.len(), prop::option::of(0_u64..5)), 0..60)
+        ) {
+            let (begin, mut timers) = (Instant::now(), Timers::default());
+            for (kind, at) in sets {
+                timers.set(TimerKind::ALL[kind], at.map(|at| begin + Duration::from_millis(at)));
+                prop_assert_eq!(timers.next(), timers.find_earliest());
+            }
+        }
     }
 }
