@@ -274,6 +274,12 @@ impl SentLedger {
             .filter(|(_, packet)| packet.fate == Fate::InFlight)
     }
 
+    /// This packet and those before it that are remembered, with their numbers, the newest first.
+    pub(crate) fn backwards_from(&self, number: u64) -> impl Iterator<Item = (u64, &SentPacket)> {
+        let end = self.index(number + 1).unwrap_or(0).min(self.packets.len());
+        (self.base..self.base + end as u64).rev().zip(self.packets.range(..end).rev())
+    }
+
     /// Packets from the least unacked one on.
     fn open_packets(&self) -> u64 {
         self.next_number().0 - self.least_unacked

@@ -10,6 +10,22 @@ use crate::{
     wire::frame::Frame,
 };
 
+/// How long a packet may become, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Length {
+    pub(super) usual: usize,
+    /// With a symbol of a message that was segmented for longer packets.
+    pub(super) longest: usize,
+    /// It is filled up to that.
+    pub(super) fills: bool,
+}
+
+impl Length {
+    pub(super) fn exactly(bytes: usize) -> Self {
+        Self { usual: bytes, longest: bytes, fills: false }
+    }
+}
+
 /// A packet under construction.
 pub(super) struct Draft {
     pub(super) start: usize,
@@ -24,6 +40,8 @@ pub(super) struct Draft {
     pub(super) contents: Contents,
     /// Whether it counts as in flight: it elicits an acknowledgement whose absence says something about the path.
     pub(super) in_flight: bool,
+    /// It holds something that leaves again.
+    pub(super) repairs: bool,
     /// The time that holds for the messages of a lane that follow.
     pub(super) timestamp: Option<(LaneId, u32)>,
 }
@@ -44,6 +62,13 @@ impl Draft {
     pub(super) fn grow_for_the_first(&mut self) {
         if !self.in_flight {
             self.end = self.longest_end;
+        }
+    }
+
+    /// Packets that end behind `short_end` seem to vanish. One whose content ends before that becomes no longer.
+    pub(super) fn stay_short(&mut self, content_end: usize, short_end: Option<usize>) {
+        if let Some(end) = short_end.filter(|end| content_end <= *end) {
+            self.end = self.end.min(end);
         }
     }
 

@@ -187,7 +187,10 @@ impl Connection {
             Some(bytes) => largest.min(bytes.into()),
             None => self.path.chunk_tuner.chunk_bytes(largest),
         };
-        ChunkLimits { new, most: self.chunk_bytes_in(self.path.mtu.size()) }
+        let most = self.chunk_bytes_in(self.path.mtu.size());
+        let again =
+            self.path.doubtful_above.map_or(most, |bytes| most.min(self.chunk_bytes_in(bytes)));
+        ChunkLimits { new, most, again }
     }
 
     /// The largest chunk that fits a packet of the size in use.

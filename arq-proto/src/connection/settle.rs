@@ -41,6 +41,7 @@ impl Connection {
             }
         }
         self.do_without(&out_elsewhere);
+        self.doubt_long_packets(!damaged.is_empty());
         if !(damaged.is_empty() && outcome.suspect.is_empty()) {
             let redundancy = self.redundancy();
             self.outgoing.repair(damaged, redundancy.target(outcome.by_time_out));

@@ -10,7 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{draft::Draft, has_deadline, validation::Candidate, Connection, SocketSet, State};
+use super::{
+    draft::{Draft, Length},
+    has_deadline,
+    validation::Candidate,
+    Connection, SocketSet, State,
+};
 use crate::{
     batches::{Burst, Plan},
     config::ValidConfig,
@@ -86,22 +91,6 @@ pub(super) fn timestamp_of(
     seq: MessageSeq,
 ) -> Option<(LaneId, u32)> {
     has_deadline(config, id).then(|| (id, timestamp(epoch, lane.handed_over_at(seq))))
-}
-
-/// How long a packet may become, in bytes.
-#[derive(Debug, Clone, Copy)]
-struct Length {
-    usual: usize,
-    /// With a symbol of a message that was segmented for longer packets.
-    longest: usize,
-    /// It is filled up to that.
-    fills: bool,
-}
-
-impl Length {
-    fn exactly(bytes: usize) -> Self {
-        Self { usual: bytes, longest: bytes, fills: false }
-    }
 }
 
 impl Connection {
@@ -337,7 +326,8 @@ impl Connection {
         }
         self.offer_time(now, out, &mut draft);
         if has_symbols {
-            draft.side = self.path.mtu.side(out.len() - draft.start, length.fills);
+            let fills = length.fills && !(draft.repairs && self.path.doubtful_above.is_some());
+            draft.side = self.path.mtu.side(out.len() - draft.start, fills);
         }
         if draft.side == Side::Filled {
             draft.end = draft.longest_end;
@@ -412,6 +402,7 @@ impl Connection {
             side: Side::Neither,
             contents: Contents::new(),
             in_flight: false,
+            repairs: false,
             timestamp: None,
         })
     }
@@ -420,7 +411,8 @@ impl Connection {
     fn offer_symbols(&mut self, now: Instant, out: &mut Vec<u8>, draft: &mut Draft) {
         // Where to go on in each lane, and the lanes whose rest is for the next packet.
         let (mut from, mut done) = ([0; LaneId::COUNT], LaneSet::default());
-        let base_end = draft.start + usize::from(BASE_MTU) - self.tag_bytes();
+        let end_at = |bytes: u16| draft.start + usize::from(bytes) - self.tag_bytes();
+        let (base_end, short_end) = (end_at(BASE_MTU), self.path.doubtful_above.map(end_at));
         let redundancy = self.redundancy();
         let spreads = redundancy.spreads_symbols();
         loop {
@@ -443,6 +435,7 @@ impl Connection {
             from[id.index()] = seq;
             let timestamp = timestamp_of(&self.config, self.epoch, id, lane, seq);
             let needed = draft.len_with(next.frame_len, timestamp);
+            draft.stay_short(out.len() + needed, short_end);
             if needed > draft.room(out) {
                 draft.grow_for_the_first();
             }
@@ -460,6 +453,7 @@ impl Connection {
             let (sent, cost) = self.outgoing.lanes[id].on_sent(now, next, parity);
             self.outgoing.credit.spend(cost);
             self.path.first_round_open |= sent.is_of_first_round();
+            draft.repairs |= !sent.is_of_first_round();
             match sent {
                 Sent::New(bytes) => {
                     self.outgoing.has_long_messages |= matches!(symbol, Symbol::Source(1..));

@@ -437,6 +437,11 @@ impl PathMtu {
         }
     }
 
+    /// The sizes beyond which packets may vanish where shorter ones pass.
+    pub(crate) fn sure_sizes(&self) -> [u16; 2] {
+        [self.least, self.base]
+    }
+
     /// The fate of the next packet, in the order of sending.
     pub(crate) fn on_settled(&mut self, now: Instant, bytes: u32, lost: bool, loss: Probability) {
         self.settled = self.settled.saturating_add(1);

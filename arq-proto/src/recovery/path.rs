@@ -6,7 +6,10 @@ use std::time::Instant;
 
 use super::{loss::LossDetector, Recovery};
 use crate::{
-    congestion::breaker::Breaker, path_loss::PathLoss, sent::Content, units::PacketNumber,
+    congestion::breaker::Breaker,
+    path_loss::PathLoss,
+    sent::{Content, Fate},
+    units::PacketNumber,
 };
 
 /// No packet has this number.
@@ -63,6 +66,20 @@ impl Recovery {
         let oldest = self.ledger.next_open(heard, u64::MAX)?;
         let sent_at = self.ledger.get(oldest)?.sent_at;
         Some(sent_at.max(self.listen_until.unwrap_or(sent_at)))
+    }
+
+    /// How many packets above so many bytes, up to so many, are lost since the last one that arrived, in the order of sending.
+    /// Those behind the largest acknowledged one do not count: everything may be lost there.
+    pub(crate) fn lost_in_a_row(&self, above: u16, up_to: u16) -> usize {
+        let Some(largest) = self.largest_acked else { return 0 };
+        let passed = self.ledger.backwards_from(largest.0);
+        passed
+            .take_while(|(number, _)| *number >= self.path_from.0)
+            .filter(|(_, packet)| packet.bytes > above && packet.bytes <= up_to)
+            .map(|(_, packet)| packet.fate)
+            .take_while(|fate| *fate != Fate::Acked)
+            .filter(|fate| matches!(fate, Fate::Lost(..)))
+            .count()
     }
 
     /// What is in flight leaves on another path as well, since this one is silent. That is no loss, and no congestion.

@@ -102,6 +102,8 @@ pub(crate) struct ChunkLimits {
     pub(crate) new: usize,
     /// Of all: what fits a packet. Messages with longer ones are resegmented.
     pub(crate) most: usize,
+    /// Of what is sent again.
+    pub(crate) again: usize,
 }
 
 impl SendLane {
@@ -239,9 +241,12 @@ impl SendLane {
         let message = &mut self.messages[offset];
         if seq >= self.begin {
             message.begin(limits.new);
-        } else if message.is_oversize(limits.most) {
+        }
+        let again = message.next_symbol().is_some_and(|symbol| message.repeats(symbol));
+        let most = if again { limits.again } else { limits.most };
+        if seq < self.begin && message.is_oversize(most) {
             let unsent = message.unsent_bytes();
-            message.resegment(limits.most);
+            message.resegment(most);
             self.unsent_bytes = self.unsent_bytes - unsent + message.unsent_bytes();
         }
         let (segmentation, symbol) = (message.segmentation(), message.next_symbol()?);

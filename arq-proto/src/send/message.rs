@@ -275,6 +275,14 @@ impl Message {
         matches!(symbol, Symbol::Source(index) if !self.sent_once.contains(index.into()))
     }
 
+    /// Whether it is sent in place of something that was lost.
+    pub(crate) fn repeats(&self, symbol: Symbol) -> bool {
+        match symbol {
+            Symbol::Source(index) => self.sent_once.contains(index.into()),
+            Symbol::Repair(index) => index >= self.repairs.parity,
+        }
+    }
+
     /// A symbol arrived; `segmentation` is [`segmentation`](Self::segmentation) at its sending.
     pub(crate) fn on_acked(&mut self, segmentation: u8, symbol: Symbol) {
         if segmentation != self.segmentation() {

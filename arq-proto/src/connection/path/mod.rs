@@ -61,6 +61,8 @@ pub(super) struct Path {
     pub(super) mtu: PathMtu,
     /// The size of chunks that pays, below that.
     pub(super) chunk_tuner: ChunkTuner,
+    /// Packets longer than that seem to vanish: what is lost leaves again in shorter ones.
+    pub(super) doubtful_above: Option<u16>,
     /// Whether packets leave several at a time.
     pub(super) batches: Batches,
     /// A small packet shall show whether only large ones vanish.
@@ -132,6 +134,7 @@ impl Path {
             acks: AckManager::new(config.max_ack_delay, now),
             mtu,
             chunk_tuner: ChunkTuner::default(),
+            doubtful_above: None,
             batches: Batches::default(),
             small_packet_due: false,
             probe: None,

@@ -17,6 +17,7 @@ mod moving;
 mod opening;
 mod placing;
 mod together;
+mod vanishing;
 
 use std::{
     fmt, mem,

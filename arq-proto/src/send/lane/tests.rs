@@ -16,7 +16,7 @@ fn only_what_has_not_arrived_expires() {
     let mut lane = SendLane::new(id, limits, Some(100 * MS));
     for at in [0, 0, 50] {
         lane.push(t0 + at * MS, vec![1; 900].into(), false);
-        let chunks = ChunkLimits { new: 1_000, most: 1_000 };
+        let chunks = ChunkLimits { new: 1_000, most: 1_000, again: 1_000 };
         let at = lane.next_symbol(0, chunks, 0).unwrap();
         lane.on_sent(t0 + 50 * MS, at, 0);
     }
@@ -65,7 +65,9 @@ fn the_times_of_messages_are_counted() {
     lane.set_credit(1 << 20);
     for _ in 0..2 {
         lane.push(t0, vec![1; 900].into(), false);
-        let at = lane.next_symbol(0, ChunkLimits { new: 1_000, most: 1_000 }, 1 << 20).unwrap();
+        let at = lane
+            .next_symbol(0, ChunkLimits { new: 1_000, most: 1_000, again: 1_000 }, 1 << 20)
+            .unwrap();
         lane.on_sent(t0 + 3 * MS, at, 0);
     }
     let times = |lane: &SendLane| {
