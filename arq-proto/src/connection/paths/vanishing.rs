@@ -15,12 +15,12 @@
 use crate::connection::Connection;
 
 /// The accepted chance that random loss alone looks like this.
-const DOUBT: f64 = 0.02;
+const FALSE_ALARM: f64 = 0.02;
 
 /// Whether so many losses in a row are no chance, where that share is lost.
 fn is_beyond_chance(lost: usize, loss: f64) -> bool {
     // More than 64 are as sure.
-    lost > 0 && loss.powi(lost.min(64) as i32) < DOUBT
+    lost > 0 && loss.powi(lost.min(64) as i32) < FALSE_ALARM
 }
 
 impl Connection {
