@@ -105,6 +105,32 @@ fn over_a_thin_way_back(seed: u64, back_bps: u64) -> (f64, Duration) {
     (bytes as f64 * 8e-6 / MEASURED.as_secs_f64(), p99)
 }
 
+/// Each message fits, once: whoever sends it twice overloads the line, and nothing but the queue tells.
+// ARQ-CC-6
+#[test]
+fn a_thin_stream_that_nearly_fills_its_line_is_sent_once() {
+    const INTERVAL: Duration = Duration::from_millis(20);
+    let commands = lane(1, Reliability::Reliable);
+    for rate_bps in [80_000, 100_000, 120_000] {
+        for seed in seeds(3) {
+            let bottleneck = Some(Bottleneck { rate_bps, queue_bytes: 10_000 });
+            let wire = WireConfig { bottleneck, ..WireConfig::with_delay(5 * MS) };
+            let flow = Flow::reliable(1, 100, u64::MAX).every(INTERVAL);
+            let mut pair = Pair::new(&Scenario::new(seed).wire(wire).client_sends([flow]));
+            let start_up =
+                pair.run_to_connected(10 * SEC).and_then(|_| pair.world.run_for(10 * SEC));
+            start_up.unwrap_or_else(|halt| panic!("seed {seed}: {halt}"));
+            let before = pair.server_side().app.inbox(commands).latencies.len();
+            pair.world.run_for(10 * SEC).unwrap_or_else(|halt| panic!("seed {seed}: {halt}"));
+            let mut late = pair.server_side().app.inbox(commands).latencies[before..].to_vec();
+            late.sort_unstable();
+            let (p50, p99) = (late[late.len() / 2], late[late.len() * 99 / 100]);
+            println!("{rate_bps} b/s, seed {seed}: {p50:?}, {p99:?}");
+            assert!(p99 <= 50 * MS, "{rate_bps} b/s, seed {seed}: {p50:?}, {p99:?}");
+        }
+    }
+}
+
 /// A modem that takes a hundred times as much as it gives. TCP with BBR carries 3.0, 8.2 and 9.6 Mb/s on a real one.
 // ARQ-ACK-2, ARQ-REP-9
 #[test]

@@ -44,8 +44,8 @@ impl Bbr {
             self.probing.on_result(self.known_rate());
         }
         Some(match self.phase {
-            Phase::Startup { best, stalled } => {
-                self.start_up(round, queue, decided_by_path, best, stalled)
+            Phase::Startup { best, stalled, bloated } => {
+                self.start_up(round, queue, decided_by_path, best, (stalled, bloated))
             }
             // Long enough to see what draining loses.
             Phase::Drain { rounds }
@@ -71,33 +71,37 @@ impl Bbr {
         })
     }
 
+    /// `before`: how many rounds stalled so far, and how many in a row were bloated.
     fn start_up(
         &self,
         round: &Round,
         queue: bool,
         decided_by_path: bool,
         best: Rate,
-        stalled: u8,
+        before: (u8, u8),
     ) -> Phase {
         let rate = self.known_rate();
         if round.marked_packets > 0 && self.rate.get().is_some() {
             return Phase::Drain { rounds: 0 };
         }
         if rate > best.mul_f64(GROWTH) {
-            return Phase::Startup { best: rate, stalled: 0 };
+            return Phase::Startup { best: rate, stalled: 0, bloated: 0 };
         }
-        let stalled = stalled + u8::from(decided_by_path || LossModel::is_inexcusable(round));
+        let stalled = before.0 + u8::from(decided_by_path || LossModel::is_inexcusable(round));
+        let is_bloated = queue && round.min_rtt.is_some_and(|rtt| self.min_rtt.is_far_below(rtt));
+        // Even a thin stream is too much for a path where such a queue stands.
+        let bloated = if is_bloated { before.1.saturating_add(1) } else { 0 };
         // One round without growth is enough if the queue holds more than start-up means to put there.
-        let bloated = queue && round.min_rtt.is_some_and(|rtt| self.min_rtt.is_far_below(rtt));
-        let is_pipe_full =
-            stalled >= STALLED_ROUNDS || stalled > 0 && bloated || self.bursts.show_queue();
+        let is_pipe_full = stalled.max(bloated) >= STALLED_ROUNDS
+            || stalled > 0 && is_bloated
+            || self.bursts.show_queue();
         // As long as the trains of a thin stream have not shown any rate, there is none to fall back to.
         // And loss alone ends nothing: a radio loses from the first packet on.
         let is_over = is_pipe_full || queue && self.loss.is_excessive_in_start_up(round);
         if is_over && self.rate.get().is_some() {
             Phase::Drain { rounds: 0 }
         } else {
-            Phase::Startup { best, stalled }
+            Phase::Startup { best, stalled, bloated }
         }
     }
 

@@ -28,7 +28,7 @@ pub(super) enum Pace {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Phase {
     /// The rate more than doubles per round until the path gives no more.
-    Startup { best: Rate, stalled: u8 },
+    Startup { best: Rate, stalled: u8, bloated: u8 },
     /// What start-up put into the queue leaves it.
     Drain { rounds: u8 },
     /// Is there more?
@@ -45,7 +45,7 @@ pub(super) enum Phase {
 
 impl Phase {
     pub(super) const START: Self =
-        Self::Startup { best: Rate::from_bytes_per_second(0), stalled: 0 };
+        Self::Startup { best: Rate::from_bytes_per_second(0), stalled: 0, bloated: 0 };
 
     pub(super) const fn cruise(since: Instant, queue: bool) -> Self {
         Self::Cruise { since, rounds: 0, queue }
