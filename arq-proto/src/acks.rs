@@ -26,6 +26,8 @@ const ACKS_PER_ROUND_TRIP: u64 = 16;
 const CHEAP_ACK_PACKETS: u64 = 8;
 const MIN_ACKS_PER_ROUND_TRIP: u64 = 8;
 const MAX_PACKETS_PER_ACK: u64 = 32;
+/// Who keeps nothing out of order tells at least so often what it has, while packets arrive.
+const SILENT_FOR: Duration = Duration::from_secs(1);
 /// Numbers that are missing at once and counted as lost: a longer gap is an outage, not loss.
 const MAX_GAP_COUNTED: u64 = 64;
 /// How far behind the largest number one may still arrive that is not counted as lost.
@@ -52,6 +54,8 @@ pub(crate) struct AckManager {
     unacked: u64,
     deadline: Option<Instant>,
     due: bool,
+    /// When an ACK last left, or was first wanted.
+    told_at: Option<Instant>,
     /// A hole opened or closed since the last acknowledgement.
     gap: bool,
     /// Since it was last told on another path, something was added.
@@ -80,6 +84,7 @@ impl AckManager {
             unacked: 0,
             deadline: None,
             due: false,
+            told_at: None,
             gap: false,
             untold: false,
             max_delay,
@@ -148,6 +153,12 @@ impl AckManager {
         } else if self.deadline.is_none() {
             self.deadline = Some(now + (rtt / 8).min(self.max_delay));
         }
+    }
+
+    /// A packet arrived that is not kept. Who sent it shall know that somebody listens, but each ACK delays its time-outs.
+    pub(crate) fn on_discarded(&mut self, now: Instant) {
+        let told_at = *self.told_at.get_or_insert(now);
+        self.due |= now.saturating_duration_since(told_at) >= SILENT_FOR;
     }
 
     /// Whether a mark is to be told at once. The sender heeds one in a round trip: the others can wait.
@@ -251,6 +262,7 @@ impl AckManager {
         if !Ack::encode(&self.received, self.delay_us(now), self.ecn, room, out) {
             return false;
         }
+        self.told_at = Some(now);
         self.unacked = 0;
         self.due = false;
         self.gap = false;

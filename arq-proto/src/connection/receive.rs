@@ -248,7 +248,10 @@ impl Connection {
             self.settle(now, outcome);
         }
         match seen {
-            Ok(_) if !takes_symbols => self.counters.datagrams_dropped += 1,
+            Ok(_) if !takes_symbols => {
+                self.counters.datagrams_dropped += 1;
+                self.path.acks.on_discarded(now);
+            }
             Ok(seen) => {
                 let request = match (seen.eliciting, ack_now) {
                     (false, _) => AckRequest::No,
