@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use arq_report::opponent::{self, Chain};
+use arq_report::opponent;
 use arq_report::record::{FlowResult, ManyLinks, Measurement, ProcessUse, SideOfMany};
 use arq_report::scenario::flow::{Flow, Pattern};
 
@@ -106,9 +106,7 @@ fn keys_of(link: &str) -> String {
 impl<'a> Cast<'a> {
     fn start(plan: &Plan, program: &Path, say: &'a dyn Fn(&str)) -> Result<Self, ManyLinksError> {
         let certificates = match plan.link {
-            "arq-tls" | "arq-mtls" => {
-                Some(Certificates::make(vec!["127.0.0.1".to_owned()], Chain::default())?)
-            }
+            "arq-tls" | "arq-mtls" => Some(Certificates::make(vec!["127.0.0.1".to_owned()])?),
             _ => None,
         };
         let keys = match (&certificates, plan.link) {

@@ -23,11 +23,19 @@ const CERTIFICATE: &str = "listener.pem";
 const KEY: &str = "listener-key.pem";
 
 impl Certificates {
+    /// For a listener at these addresses that shows one certificate.
+    ///
+    /// # Errors
+    /// A folder for temporary files that cannot be written.
+    pub fn make(addresses: Vec<String>) -> Result<Self, MeasureError> {
+        Self::make_chain(addresses, Chain::default())
+    }
+
     /// For a listener at these addresses.
     ///
     /// # Errors
     /// RSA keys without the program `openssl`; a folder for temporary files that cannot be written.
-    pub fn make(addresses: Vec<String>, chain: Chain) -> Result<Self, MeasureError> {
+    pub fn make_chain(addresses: Vec<String>, chain: Chain) -> Result<Self, MeasureError> {
         let rsa = chain.rsa_bits().map(rsa_key).transpose()?;
         // What is measured is the length of a chain and the time of its signatures: one RSA key may serve all.
         let key = || rsa.as_deref().map_or_else(KeyPair::generate, KeyPair::from_pem);
@@ -131,7 +139,7 @@ mod tests {
         for chain in
             [Chain::P256, Chain::P256Issuer, Chain::Rsa2048Issuer, Chain::Rsa4096TwoIssuers]
         {
-            let certificates = match Certificates::make(vec!["127.0.0.1".to_owned()], chain) {
+            let certificates = match Certificates::make_chain(vec!["127.0.0.1".to_owned()], chain) {
                 Err(MeasureError::NoRsaKey(why)) => {
                     println!("*** SKIPPED {chain:?}: {why}");
                     continue;

@@ -34,7 +34,7 @@ impl<'a> Plan<'a> {
             .collect::<Result<Vec<_>, MeasureError>>()?;
         let addresses = [listener.ipv4().to_string(), listener.ipv6().to_string()];
         let certificates = opponents.iter().map(|opponent| {
-            let make = || Certificates::make(addresses.to_vec(), opponent.certificates);
+            let make = || Certificates::make_chain(addresses.to_vec(), opponent.certificates);
             is_encrypted(opponent).then(make).transpose()
         });
         let certificates = certificates.collect::<Result<Vec<_>, _>>()?;

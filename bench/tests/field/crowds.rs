@@ -16,7 +16,6 @@ use std::{
 };
 
 use arq_bench::measure::certificates::Certificates;
-use arq_report::opponent::Chain;
 use netlab::Lab;
 use nix::sys::socket::{
     sendto, socket, AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn,
@@ -338,7 +337,7 @@ impl Scene {
         lab_or_skip(test)?;
         let lab = Lab::new(3).expect("a lab of three");
         let addresses = vec![lab.host(1).ipv4().to_string(), "127.0.0.1".to_owned()];
-        let certificates = Certificates::make(addresses, Chain::default()).expect("certificates");
+        let certificates = Certificates::make(addresses).expect("certificates");
         Some(Self { lab, certificates })
     }
 

@@ -4,7 +4,6 @@
 use std::time::{Duration, Instant};
 
 use arq_bench::measure::certificates::Certificates;
-use arq_report::opponent::Chain;
 use netlab::{Host, Lab};
 
 use crate::{
@@ -60,8 +59,7 @@ fn a_router_that_restarts_ten_times_has_its_client_back_as_soon_as_over_tcp() {
 
 #[test]
 fn a_secured_router_that_restarts_has_its_client_back_as_soon_as_over_tcp() {
-    let certificates =
-        Certificates::make(vec!["10.77.0.2".to_owned()], Chain::default()).expect("certificates");
+    let certificates = Certificates::make(vec!["10.77.0.2".to_owned()]).expect("certificates");
     for keys in [PSK.to_owned(), certificates.of_listener(), certificates.mutual()] {
         a_router_restarts("secured restarts", 3, &keys);
     }

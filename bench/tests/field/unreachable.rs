@@ -4,7 +4,6 @@
 use std::time::{Duration, Instant};
 
 use arq_bench::measure::certificates::Certificates;
-use arq_report::opponent::Chain;
 use netlab::Host;
 
 use crate::{
@@ -112,8 +111,7 @@ fn a_killed_process_leaves_the_graph_at_once_on_one_host() {
 /// Nobody is asked before a second of silence, nor believed before a quarter of one.
 #[test]
 fn a_killed_process_of_a_secured_link_leaves_the_graph_within_a_second() {
-    let certificates =
-        Certificates::make(vec!["10.77.0.2".to_owned()], Chain::default()).expect("certificates");
+    let certificates = Certificates::make(vec!["10.77.0.2".to_owned()]).expect("certificates");
     for keys in [PSK.to_owned(), certificates.of_listener(), certificates.mutual()] {
         a_killed_process("killed, secured", [1, 0], "10.77.0.2", &keys, 2 * LATER);
     }
