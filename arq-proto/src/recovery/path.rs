@@ -12,6 +12,9 @@ use crate::{
     units::PacketNumber,
 };
 
+/// Packets that one look back at what was lost takes, at most.
+const LOOKED_BACK: usize = 512;
+
 /// No packet has this number.
 pub(super) const OFF_PATH: PacketNumber = PacketNumber(u64::MAX);
 
@@ -69,11 +72,12 @@ impl Recovery {
     }
 
     /// How many packets above so many bytes, up to so many, are lost since the last one that arrived, in the order of sending.
-    /// Those behind the largest acknowledged one do not count: everything may be lost there.
+    /// Those behind the largest acknowledged one do not count: everything may be lost there. Nor do those of long ago.
     pub(crate) fn lost_in_a_row(&self, above: u16, up_to: u16) -> usize {
         let Some(largest) = self.largest_acked else { return 0 };
         let passed = self.ledger.backwards_from(largest.0);
         passed
+            .take(LOOKED_BACK)
             .take_while(|(number, _)| *number >= self.path_from.0)
             .filter(|(_, packet)| packet.bytes > above && packet.bytes <= up_to)
             .map(|(_, packet)| packet.fate)
