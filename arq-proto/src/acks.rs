@@ -155,8 +155,11 @@ impl AckManager {
         }
     }
 
-    /// A packet arrived that is not kept. Who sent it shall know that somebody listens, but each ACK delays its time-outs.
+    /// A packet arrived that is not kept. Its sender shall know that somebody listens, but each ACK delays its time-outs.
     pub(crate) fn on_discarded(&mut self, now: Instant) {
+        if self.received.max().is_none() {
+            return; // There is nothing to tell yet.
+        }
         let told_at = *self.told_at.get_or_insert(now);
         self.due |= now.saturating_duration_since(told_at) >= SILENT_FOR;
     }
@@ -344,6 +347,24 @@ mod tests {
             });
             assert_eq!(due_after, Some(every), "{packets} packets");
         }
+    }
+
+    // ARQ-GBN-1
+    #[test]
+    fn while_packets_are_discarded_an_ack_leaves_each_second_once_there_is_something_to_tell() {
+        let t0 = t0();
+        let mut acks = AckManager::new(Duration::from_millis(5), t0);
+        let discard_for_two_seconds = |acks: &mut AckManager, from: Instant| {
+            acks.on_discarded(from);
+            acks.on_discarded(from + 2 * SILENT_FOR);
+            acks.is_due()
+        };
+        assert!(!discard_for_two_seconds(&mut acks, t0));
+        receive(&mut acks, t0, 0, AckRequest::No);
+        assert!(discard_for_two_seconds(&mut acks, t0));
+        assert!(acks.write(t0 + 2 * SILENT_FOR, 1_000, &mut Vec::new()));
+        acks.on_discarded(t0 + 2 * SILENT_FOR);
+        assert!(!acks.is_due());
     }
 
     // ARQ-ECN-1
