@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{
     loss::{LossModel, TOLERANCE},
-    phase::Phase,
+    phase::{Phase, StartUp},
     rounds::Round,
     Bbr,
 };
@@ -44,9 +44,7 @@ impl Bbr {
             self.probing.on_result(self.known_rate());
         }
         Some(match self.phase {
-            Phase::Startup { best, stalled, bloated } => {
-                self.start_up(round, queue, decided_by_path, best, (stalled, bloated))
-            }
+            Phase::Startup(before) => self.start_up(round, queue, decided_by_path, before),
             // Long enough to see what draining loses.
             Phase::Drain { rounds }
                 if (queue || rounds == 0 && self.loss.base() > TOLERANCE)
@@ -71,26 +69,25 @@ impl Bbr {
         })
     }
 
-    /// `before`: how many rounds stalled so far, and how many in a row were bloated.
     fn start_up(
         &self,
         round: &Round,
         queue: bool,
         decided_by_path: bool,
-        best: Rate,
-        before: (u8, u8),
+        before: StartUp,
     ) -> Phase {
         let rate = self.known_rate();
         if round.marked_packets > 0 && self.rate.get().is_some() {
             return Phase::Drain { rounds: 0 };
         }
-        if rate > best.mul_f64(GROWTH) {
-            return Phase::Startup { best: rate, stalled: 0, bloated: 0 };
+        if rate > before.best.mul_f64(GROWTH) {
+            return Phase::Startup(StartUp::grown_to(rate));
         }
-        let stalled = before.0 + u8::from(decided_by_path || LossModel::is_inexcusable(round));
+        let stalled =
+            before.stalled + u8::from(decided_by_path || LossModel::is_inexcusable(round));
         let is_bloated = queue && round.min_rtt.is_some_and(|rtt| self.min_rtt.is_far_below(rtt));
         // Even a thin stream is too much for a path where such a queue stands.
-        let bloated = if is_bloated { before.1.saturating_add(1) } else { 0 };
+        let bloated = if is_bloated { before.bloated.saturating_add(1) } else { 0 };
         // One round without growth is enough if the queue holds more than start-up means to put there.
         let is_pipe_full = stalled.max(bloated) >= STALLED_ROUNDS
             || stalled > 0 && is_bloated
@@ -101,7 +98,7 @@ impl Bbr {
         if is_over && self.rate.get().is_some() {
             Phase::Drain { rounds: 0 }
         } else {
-            Phase::Startup { best, stalled, bloated }
+            Phase::Startup(StartUp { stalled, bloated, ..before })
         }
     }
 

@@ -37,9 +37,9 @@
 //!   queue.
 //! - **Start-up** sends at 2.77 times the estimate, plus the share lost (a quarter at most). It ends after three
 //!   rounds without a growth of 1/4 that the path decided or that lost more than 37 % + 2 standard errors; after one
-//!   such round whose round trips exceed four times the least one + 1 ms; after three such in a row of which the
-//!   application decided the rate; after three bursts in a row that show a
-//!   queue; or with a queue and loss beyond 3 standard errors. Loss alone does not end it. What it learnt of loss is
+//!   such round whose round trips exceed four times the least one + 1 ms; after three rounds in a row with such round
+//!   trips, even if the application decided the rate; after three bursts in a row that show a queue; or with a queue and
+//!   loss beyond 3 standard errors. Loss alone does not end it. What it learnt of loss is
 //!   forgotten after it.
 //! - **Cruising** lasts 6 to 10 rounds and 60 ms at least; then a probe at 5/4, and draining at 3/4 for 6 rounds at
 //!   most. A probe that gains 15 % is followed by the next after one round, unless a queue shows or a reduction is

@@ -24,11 +24,29 @@ pub(super) enum Pace {
     Below,
 }
 
+/// What start-up has seen so far.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct StartUp {
+    /// The largest estimate.
+    pub(super) best: Rate,
+    /// Rounds without growth, though the path decided the rate or lost too much.
+    pub(super) stalled: u8,
+    /// Rounds in a row with a queue longer than start-up means to make.
+    pub(super) bloated: u8,
+}
+
+impl StartUp {
+    /// After a round in which the estimate grew to `best`.
+    pub(super) const fn grown_to(best: Rate) -> Self {
+        Self { best, stalled: 0, bloated: 0 }
+    }
+}
+
 /// What the connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Phase {
     /// The rate more than doubles per round until the path gives no more.
-    Startup { best: Rate, stalled: u8, bloated: u8 },
+    Startup(StartUp),
     /// What start-up put into the queue leaves it.
     Drain { rounds: u8 },
     /// Is there more?
@@ -44,8 +62,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    pub(super) const START: Self =
-        Self::Startup { best: Rate::from_bytes_per_second(0), stalled: 0, bloated: 0 };
+    pub(super) const START: Self = Self::Startup(StartUp::grown_to(Rate::from_bytes_per_second(0)));
 
     pub(super) const fn cruise(since: Instant, queue: bool) -> Self {
         Self::Cruise { since, rounds: 0, queue }
