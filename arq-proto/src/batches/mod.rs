@@ -9,10 +9,10 @@
 //! it leaves as a batch or packet by packet, back to back.
 //!
 //! If that makes no difference, the coin has nothing to do with what is lost, whatever the network
-//! loses and in whatever bursts. Then `exp` of the evidence below is a fair bet on the coin: the chance that
-//! it ever grows to `1 / FALSE_ALARM_PER_BURST` is `FALSE_ALARM_PER_BURST` at most, however often it is looked at (Ville's inequality). It is kept from
-//! falling below zero, so damage that begins late is found as soon; that makes one in `1 / FALSE_ALARM_PER_BURST` bursts the most that
-//! may start a false alarm.
+//! loses and in whatever bursts. Then `exp` of the evidence below is a fair bet on the coin: the chance that it ever grows
+//! to `1 / FALSE_ALARM_PER_BURST` is `FALSE_ALARM_PER_BURST` at most, however often it is looked at (Ville's inequality).
+//! It is kept from falling below zero, so damage that begins late is found as soon; that makes one in
+//! `1 / FALSE_ALARM_PER_BURST` bursts the most that may start a false alarm.
 //!
 //! Requirements, numbered as in `docs/protocol.md`:
 //!
@@ -68,7 +68,7 @@ pub(crate) struct Plan {
 /// Decides whether packets leave in batches.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Batches {
-    phase: Stage,
+    stage: Stage,
     /// Bursts sent, wrapping.
     sent: u8,
     /// A burst that leaves packet by packet.
@@ -121,7 +121,7 @@ struct Tally {
 impl Batches {
     /// Whether an experiment is under way.
     pub(crate) fn are_compared(&self) -> bool {
-        matches!(self.phase, Stage::Comparing { .. })
+        matches!(self.stage, Stage::Comparing { .. })
     }
 
     /// How the next packets leave, `most` at once. `silent`: probes are unanswered, so only single packets leave.
@@ -188,7 +188,7 @@ impl Batches {
             return;
         }
         let lost = f64::from(lost) / f64::from(packets);
-        match (self.phase, burst) {
+        match (self.stage, burst) {
             (Stage::Stopped, _) | (_, Burst::Single) => {}
             (_, Burst::Batch(_)) => self.watch(packets, lost),
             (_, Burst::Together(_)) => {
@@ -203,13 +203,13 @@ impl Batches {
     fn watch(&mut self, packets: u32, lost: f64) {
         let kept = (1.0 - 1.0 / MEMORY_PACKETS).powf(packets.into());
         self.loss = lost + kept * (self.loss - lost);
-        if let Stage::Trusting { rest, tolerated } = &mut self.phase {
+        if let Stage::Trusting { rest, tolerated } = &mut self.stage {
             *rest = rest.saturating_sub(1);
             if *rest == 0 {
                 *tolerated = SUSPICIOUS;
             }
             if self.loss > *tolerated {
-                self.phase = Stage::Comparing { bursts: 0 };
+                self.stage = Stage::Comparing { bursts: 0 };
                 self.expected = self.loss;
                 tracing::debug!(loss = self.loss, "batches are compared with single packets");
             }
@@ -221,28 +221,28 @@ impl Batches {
         let bet = STAKE * side * (lost - self.expected);
         self.expected += EXPECT * (lost - self.expected);
         self.evidence = (self.evidence + bet - bet.cosh().ln()).max(0.0);
-        let Stage::Comparing { bursts } = &mut self.phase else { return };
+        let Stage::Comparing { bursts } = &mut self.stage else { return };
         *bursts += 1;
         let enough = -FALSE_ALARM_PER_BURST.ln();
         if self.evidence >= enough {
             tracing::debug!(bursts, "batches lose more than single packets");
-            self.phase = Stage::Stopped;
+            self.stage = Stage::Stopped;
         } else if *bursts >= BURSTS && self.evidence < enough / 2.0 {
             // Only a much higher loss is reason for another experiment soon.
             let tolerated = (1.0 + self.loss) / 2.0;
-            self.phase = Stage::Trusting { rest: REST_BATCHES, tolerated };
+            self.stage = Stage::Trusting { rest: REST_BATCHES, tolerated };
         }
     }
 
     /// Whether no batches leave because they are lost.
     pub(crate) fn are_stopped(&self) -> bool {
-        self.phase == Stage::Stopped
+        self.stage == Stage::Stopped
     }
 
     /// Whether the batch, not the network, may have lost a packet of this burst.
     pub(crate) fn doubts(&self, burst: Burst) -> bool {
         let in_batch = matches!(burst, Burst::Batch(_) | Burst::Together(_));
-        in_batch && !matches!(self.phase, Stage::Trusting { .. })
+        in_batch && !matches!(self.stage, Stage::Trusting { .. })
     }
 
     /// The path changed. The verdict stays, because it is about the host.

@@ -163,7 +163,7 @@ fn an_experiment_ends_and_is_not_repeated_soon() {
     let each = run.packets as f64 / run.transmissions as f64;
     println!("{each:.1} packets a transmission");
     assert!(each > 6.0, "{each} of ten");
-    assert!(matches!(run.batches.phase, Stage::Trusting { .. }));
+    assert!(matches!(run.batches.stage, Stage::Trusting { .. }));
     // Damage that begins meanwhile does not wait for the end of the rest.
     let found = (0..100).find(|_| {
         run.flight(10, 54, network, Damage::Whole(99));
@@ -199,7 +199,7 @@ fn what_was_found_of_the_host_outlives_the_path() {
     let mut run = Run::new(1);
     run.flight(10, 54, CLEAN, Damage::Whole(100));
     run.flight(10, 54, CLEAN, Damage::Whole(100));
-    assert!(matches!(run.batches.phase, Stage::Comparing { .. }));
+    assert!(matches!(run.batches.stage, Stage::Comparing { .. }));
     run.batches.on_path_change();
-    assert_eq!(run.batches.phase, Stage::default());
+    assert_eq!(run.batches.stage, Stage::default());
 }

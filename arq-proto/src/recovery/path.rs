@@ -12,7 +12,7 @@ use crate::{
     units::PacketNumber,
 };
 
-/// Packets that one look back at what was lost takes, at most.
+/// Packets that are looked at, at most, to see what was lost in a row.
 const LOOKED_BACK: usize = 512;
 
 /// No packet has this number.
@@ -71,8 +71,9 @@ impl Recovery {
         Some(sent_at.max(self.listen_until.unwrap_or(sent_at)))
     }
 
-    /// How many packets above so many bytes, up to so many, are lost since the last one that arrived, in the order of sending.
-    /// Those behind the largest acknowledged one do not count: everything may be lost there. Nor do those of long ago.
+    /// How many packets longer than `above` bytes, up to `up_to`, were lost since the last such one that arrived, in the order
+    /// of sending. Later ones than the largest acknowledged do not count: everything may be lost there. Nor do those of
+    /// long ago.
     pub(crate) fn lost_in_a_row(&self, above: u16, up_to: u16) -> usize {
         let Some(largest) = self.largest_acked else { return 0 };
         let passed = self.ledger.backwards_from(largest.0);

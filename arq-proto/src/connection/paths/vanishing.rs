@@ -2,14 +2,15 @@
 
 //! Do long packets vanish on a path, while short ones arrive?
 //!
-//! Such a path answers, so it is not silent. To be sure that its MTU has fallen takes several round trips (ARQ-MTU-6), in each
-//! of which a repair is lost that is as long as what it repairs. A shorter one costs a few bytes where that is chance.
+//! Such a path answers, so it is not silent. To be sure that its MTU has fallen takes several round trips (ARQ-MTU-6). In
+//! each of them a repair is lost that is as long as what it repairs. If the losses were chance, a shorter repair costs only
+//! a few bytes.
 //!
 //! Requirement, numbered as in `docs/protocol.md` §11.3:
 //!
-//! - **ARQ-MP-13** On several paths: where all packets above *base* since the last one that arrived are lost, which is chance
-//!   in 2 % of the cases at most (ARQ-LOS-3), what is lost leaves again in packets of up to *base*. The same holds for
-//!   packets above 576 bytes and up to *base*, and for 576 bytes. Messages begin in packets as long as before: their fate
+//! - **ARQ-MP-13** On several paths: if so many packets above *base* are lost in a row that chance explains it in less than
+//!   2 % of the cases (ARQ-LOS-3), what is lost leaves again in packets of up to *base*. If packets between 576 bytes
+//!   and *base* are lost so, it leaves in packets of up to 576 bytes. Messages begin in packets as long as before: their fate
 //!   decides about the path MTU. No packet with such a repair is filled up (ARQ-MTU-9).
 
 use crate::connection::Connection;
