@@ -210,6 +210,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_the_link_in_clear_has_no_keys() {
+        assert_eq!(keys_of("arq"), "");
+        assert!(keys_of("arq-psk").starts_with("#psk_base64="));
+    }
+
+    #[test]
     fn what_idle_links_cost_is_the_difference_of_the_counts() {
         let plan = Plan { idle: 10, busy: 2, ..Plan::TARGET };
         let count = |n: u64| Count {

@@ -541,7 +541,7 @@ fn clients_that_never_finish_keep_nobody_out() {
         let mut unfinished = scene.strangers("unfinished", link, "HELLO");
         let answered: usize = unfinished.answer().parse().expect("a count");
         let opened = scene.opening(link);
-        println!("{link}: {answered} of {HALF_OPEN} answered; a link opens in {opened:?} of {PATIENCE:?}, {usual:?} before");
+        println!("{link}: {answered} of {HALF_OPEN} answered; within {PATIENCE:?} a link opens after {opened:?}, {usual:?} before");
         if link == "arq" {
             assert_eq!(answered, HALF_OPEN);
             let opened = opened.expect("an honest link opens");
