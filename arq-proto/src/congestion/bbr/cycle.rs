@@ -10,10 +10,7 @@ use super::{
     rounds::Round,
     Bbr,
 };
-use crate::{
-    congestion::{AckSample, RttSample},
-    units::Rate,
-};
+use crate::congestion::{AckSample, RttSample};
 
 /// Growth of the rate per round that keeps start-up going.
 const GROWTH: f64 = 1.25;
