@@ -85,19 +85,25 @@ fn where_a_queue_marks_nothing_is_lost_and_it_is_as_short() {
     ] {
         for congestion in [CongestionConfig::Bbr, CongestionConfig::Cubic, CongestionConfig::Aimd] {
             for flows in [1, 2, 4] {
+                let [mut without, mut with] = [Vec::new(), Vec::new()];
                 for seed in seeds(3) {
-                    let [without, with] = [false, true]
+                    let runs = [false, true]
                         .map(|has_ecn| use_of(seed, queue, congestion, flows, has_ecn));
-                    println!("{name}, {flows} x {congestion:?}, seed {seed}: {without:?} without, {with:?}");
-                    assert!(with.lost <= 3 && without.marked == 0, "{with:?}");
-                    assert!(with.marked > 0 || without.lost == 0, "{with:?}");
+                    println!("{name}, {flows} x {congestion:?}, seed {seed}: {runs:?} with");
+                    let [dropped, marked] = runs;
+                    assert!(marked.lost <= 3 && dropped.marked == 0, "{marked:?}");
+                    assert!(marked.marked > 0 || dropped.lost == 0, "{marked:?}");
                     // More than a path carries arrives where a queue of before empties.
-                    let possible = without.mbps.min(CARRIED);
-                    assert!(with.mbps >= 0.95 * possible, "{with:?} {without:?}");
-                    // Marks leave a little more than losses (RFC 8511): about the delay that is accepted.
-                    let [median, worst] = with.waits;
-                    assert!(median <= without.waits[0] + 4 * MS, "{with:?} {without:?}");
-                    assert!(worst <= without.waits[1] + 6 * MS, "{with:?} {without:?}");
+                    assert!(marked.mbps >= 0.95 * dropped.mbps.min(CARRIED), "{marked:?}");
+                    without.push(dropped.waits);
+                    with.push(marked.waits);
+                }
+                // Marks leave a little more than losses (RFC 8511): about the delay that is accepted.
+                for (wait, more) in [(0, 4 * MS), (1, 6 * MS)] {
+                    let [without, with] = [&without, &with].map(|waits| {
+                        waits.iter().map(|waits| waits[wait]).sum::<Duration>() / waits.len() as u32
+                    });
+                    assert!(with <= without + more, "{name}, {flows}: {with:?} {without:?}");
                 }
             }
         }
