@@ -292,11 +292,13 @@ impl SentLedger {
     }
 
     /// Passes the packets whose fate is known or was decided before `settled_before`, and forgets the oldest of those
-    /// that were passed. Tells `on_settled` of each packet that was in flight, in the order of sending.
+    /// that were passed. Tells `on_settled` of each packet that was in flight, in the order of sending. `is_heard`: the
+    /// peer has answered; before it does, what counts as lost may just wait.
     pub(crate) fn prune(
         &mut self,
         now: Instant,
         settled_before: Option<Instant>,
+        is_heard: bool,
         mut on_settled: impl FnMut(Settled),
     ) {
         while let Some(packet) = self.get(self.least_unacked) {
@@ -311,7 +313,7 @@ impl SentLedger {
                     many || settled_before.is_some_and(|limit| packet.sent_at < limit)
                 }
                 Fate::Lost(at, _) => {
-                    self.is_crowded() || settled_before.is_some_and(|limit| at < limit)
+                    self.is_crowded() || is_heard && settled_before.is_some_and(|limit| at < limit)
                 }
                 Fate::InFlight => false,
             };
@@ -396,7 +398,7 @@ mod tests {
         let mut ledger = SentLedger::default();
         let mut flight = |packets| {
             (0..packets).for_each(|_| ledger.push(packet(t0, Fate::Acked)));
-            ledger.prune(t0, None, |_| ());
+            ledger.prune(t0, None, true, |_| ());
             ledger.packets.capacity()
         };
         let large = flight(4_000);
@@ -485,7 +487,7 @@ mod tests {
                 let expected: Vec<u64> = open.range(start..=start + len).copied().collect();
                 prop_assert_eq!(&news, &expected);
                 open.retain(|number| !expected.contains(number));
-                ledger.prune(t0, None, |_| ());
+                ledger.prune(t0, None, true, |_| ());
             }
         }
     }
@@ -498,7 +500,7 @@ mod tests {
         let mut ledger = SentLedger::default();
         let push = |ledger: &mut SentLedger, packets: u64, fate| {
             (0..packets).for_each(|_| ledger.push(packet(t0, fate)));
-            ledger.prune(t0, None, |_| ());
+            ledger.prune(t0, None, true, |_| ());
         };
         push(&mut ledger, 1, Fate::InFlight);
         push(&mut ledger, MAX_OPEN + OPEN_FLIGHTS - 1, Fate::NeverInFlight);
@@ -533,15 +535,17 @@ mod tests {
         assert_eq!(ledger.set_fate(2, Fate::Acked), Some(Fate::Acked));
         assert_eq!(ledger.set_fate(9, Fate::Acked), None);
         let mut settled = Vec::new();
-        ledger.prune(t0, None, |packet| settled.push(packet.lost));
+        ledger.prune(t0, None, true, |packet| settled.push(packet.lost));
         assert_eq!(ledger.least_unacked(), PacketNumber(0));
         ledger.set_fate(0, Fate::Lost(t0, LossCause::Gap));
         assert_eq!(ledger.in_flight().map(|(n, _)| n).collect::<Vec<_>>(), [4]);
-        ledger.prune(t0, Some(t0), |packet| settled.push(packet.lost));
+        ledger.prune(t0, Some(t0), true, |packet| settled.push(packet.lost));
         assert_eq!(ledger.least_unacked(), PacketNumber(0), "lost just now");
-        ledger.prune(t0, Some(t0 + Duration::from_millis(1)), |packet| settled.push(packet.lost));
+        ledger.prune(t0, Some(t0 + Duration::from_millis(1)), true, |packet| {
+            settled.push(packet.lost)
+        });
         assert_eq!((ledger.least_unacked(), ledger.base), (PacketNumber(4), 0));
-        ledger.prune(t0 + LOST_MEMORY, None, |packet| settled.push(packet.lost));
+        ledger.prune(t0 + LOST_MEMORY, None, true, |packet| settled.push(packet.lost));
         assert_eq!(settled, [true, false], "in the order of sending, each once");
         assert_eq!(ledger.base, 4);
         assert_eq!((ledger.in_flight_packets(), ledger.in_flight_bytes()), (1, 100));

@@ -477,10 +477,11 @@ impl Recovery {
     fn prune(&mut self, now: Instant) {
         // An acknowledgement later than this is not waited for.
         let settled_before = now.checked_sub(self.rtt.conservative() * 2);
+        let is_heard = self.rtt.is_measured();
         let (loss, path_from, moved_below) = (&mut self.loss, self.path_from, self.moved_below);
         let controller = &mut self.controller;
         let settled = &mut self.outcome.settled;
-        self.ledger.prune(now, settled_before, |packet| {
+        self.ledger.prune(now, settled_before, is_heard, |packet| {
             let is_forgiven = packet.lost && packet.number < moved_below;
             if packet.number >= path_from && !is_forgiven {
                 loss.record(packet.lost);

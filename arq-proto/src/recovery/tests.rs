@@ -88,3 +88,22 @@ fn what_an_earlier_path_did_to_packets_says_nothing_about_this_one() {
     assert!(recovery.packets_spuriously_lost > known);
     assert_eq!((recovery.detector, outcome.settled.len()), (fresh, 0));
 }
+
+// ARQ-LOS-3
+#[test]
+fn what_waits_before_the_first_answer_is_not_counted_as_lost() {
+    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+    let t0 = Instant::now();
+    let mut recovery = recovery(t0);
+    let prior = recovery.loss().upper();
+    recovery.assume_rtt_at_most(10 * MS);
+    (0..4).for_each(|_| recovery.on_sent(packet(t0, true)));
+    for ms in [30, 60, 120] {
+        let outcome = recovery.on_pto(t0 + ms * MS, Probability::ZERO, false);
+        assert_eq!(outcome.settled.len(), 0, "nobody knows yet how long an answer takes");
+        recovery.on_sent(packet(t0 + ms * MS, true));
+    }
+    let outcome = acknowledge(&mut recovery, t0 + 150 * MS, 0);
+    assert!(outcome.settled.len() == 7 && outcome.settled.iter().all(|packet| !packet.lost));
+    assert!(recovery.loss().upper() < prior);
+}
