@@ -26,6 +26,10 @@ const ACKS_PER_ROUND_TRIP: u64 = 16;
 const CHEAP_ACK_PACKETS: u64 = 8;
 const MIN_ACKS_PER_ROUND_TRIP: u64 = 8;
 const MAX_PACKETS_PER_ACK: u64 = 32;
+/// ACKs share the way back with data of our own. Beside it one that covers fewer than [`PACKETS_PER_ACK_BESIDE_DATA`] waits
+/// until the time between this many in a round trip has passed.
+const ACKS_BESIDE_DATA: u32 = 4;
+const PACKETS_PER_ACK_BESIDE_DATA: u64 = 16;
 /// Who keeps nothing out of order tells at least so often what it has, while packets arrive.
 const SILENT_FOR: Duration = Duration::from_secs(1);
 /// Numbers that are missing at once and counted as lost: a longer gap is an outage, not loss.
@@ -56,6 +60,8 @@ pub(crate) struct AckManager {
     due: bool,
     /// When an ACK last left, or was first wanted.
     told_at: Option<Instant>,
+    /// When data of our own last left, and the round trip.
+    data: Option<(Instant, Duration)>,
     /// A hole opened or closed since the last acknowledgement.
     gap: bool,
     /// Since it was last told on another path, something was added.
@@ -85,6 +91,7 @@ impl AckManager {
             deadline: None,
             due: false,
             told_at: None,
+            data: None,
             gap: false,
             untold: false,
             max_delay,
@@ -148,11 +155,29 @@ impl AckManager {
         self.untold = true;
         self.unacked += 1;
         let tells_mark = ecn == Some(EcnCodepoint::Ce) && self.takes_mark(now, rtt);
-        if ack == AckRequest::Now || self.gap || self.unacked >= self.every || tells_mark {
+        let earliest = self.earliest_beside_data(now);
+        let is_enough = self.unacked >= self.every && earliest <= now;
+        if ack == AckRequest::Now || self.gap || is_enough || tells_mark {
             self.due = true;
         } else if self.deadline.is_none() {
-            self.deadline = Some(now + (rtt / 8).min(self.max_delay));
+            self.deadline = Some(earliest.max(now + (rtt / 8).min(self.max_delay)));
         }
+    }
+
+    /// When an acknowledgement may leave at which nothing is urgent.
+    fn earliest_beside_data(&self, now: Instant) -> Instant {
+        let data = self.data.filter(|(at, rtt)| now.saturating_duration_since(*at) < *rtt);
+        match self.told_at.zip(data) {
+            Some((at, (_, rtt))) if self.unacked < PACKETS_PER_ACK_BESIDE_DATA => {
+                at + rtt / ACKS_BESIDE_DATA
+            }
+            _ => now,
+        }
+    }
+
+    /// Data of our own leaves, and its answer takes a round trip.
+    pub(crate) fn on_data_sent(&mut self, now: Instant, rtt: Duration) {
+        self.data = Some((now, rtt));
     }
 
     /// A packet arrived that is not kept. Its sender shall know that somebody listens, but each ACK delays its time-outs.
@@ -346,6 +371,34 @@ mod tests {
                 acks.is_due()
             });
             assert_eq!(due_after, Some(every), "{packets} packets");
+        }
+    }
+
+    // ARQ-ACK-2
+    #[test]
+    fn beside_data_an_ack_waits_for_a_quarter_of_a_round_trip_or_sixteen_packets() {
+        let t0 = t0();
+        let told = |now: Instant| {
+            let mut acks = AckManager::new(Duration::from_millis(5), t0);
+            receive(&mut acks, t0, 0, AckRequest::Eventually);
+            acks.on_data_sent(t0, RTT);
+            assert!(acks.write(t0, 1_000, &mut Vec::new()));
+            receive(&mut acks, now, 1, AckRequest::Eventually);
+            acks
+        };
+        let soon = t0 + RTT / 16;
+        let mut acks = told(soon);
+        assert!(!acks.is_due(), "each packet of so few is told otherwise");
+        assert_eq!(acks.deadline(), Some(t0 + RTT / 4));
+        (2..16).for_each(|n| receive(&mut acks, soon, n, AckRequest::Eventually));
+        assert!(!acks.is_due());
+        receive(&mut acks, soon, 16, AckRequest::Eventually);
+        assert!(acks.is_due(), "sixteen packets");
+        assert!(told(t0 + RTT / 4).is_due() && told(t0 + RTT).is_due());
+        for (number, request) in [(2, AckRequest::Now), (3, AckRequest::Eventually)] {
+            let mut acks = told(soon);
+            receive(&mut acks, soon, number, request);
+            assert!(acks.is_due(), "what is urgent does not wait");
         }
     }
 

@@ -314,6 +314,10 @@ impl Connection {
             self.offer_symbols(now, out, &mut draft);
         }
         let has_symbols = draft.in_flight;
+        if has_symbols {
+            let rtt = self.path.recovery.rtt_so_far(now);
+            self.path.acks.on_data_sent(now, rtt);
+        }
         self.offer_control(now, out, &mut draft);
         let answers = self.path.acks.is_due();
         let acked = draft.room(out) > 0 && self.offer_ack(now, out, &draft);

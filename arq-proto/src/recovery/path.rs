@@ -2,7 +2,7 @@
 
 //! What does another path mean for what was learnt of this one?
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{loss::LossDetector, Recovery};
 use crate::{
@@ -14,6 +14,9 @@ use crate::{
 
 /// Packets that are looked at, at most, to see what was lost in a row.
 const LOOKED_BACK: usize = 512;
+
+/// So many round trips without an answer may be the length of one. More is an outage.
+const MOST_UNHEARD: u32 = 4;
 
 /// No packet has this number.
 pub(super) const OFF_PATH: PacketNumber = PacketNumber(u64::MAX);
@@ -69,6 +72,14 @@ impl Recovery {
         let oldest = self.ledger.next_open(heard, u64::MAX)?;
         let sent_at = self.ledger.get(oldest)?.sent_at;
         Some(sent_at.max(self.listen_until.unwrap_or(sent_at)))
+    }
+
+    /// The smoothed round trip, or what the oldest unheard packet has waited, up to [`MOST_UNHEARD`] times as much: a queue
+    /// that grows shows there first.
+    pub(crate) fn rtt_so_far(&mut self, now: Instant) -> Duration {
+        let smoothed = self.rtt.smoothed();
+        let waited = self.unheard_since().map(|at| now.saturating_duration_since(at));
+        smoothed.max(waited.unwrap_or_default().min(MOST_UNHEARD * smoothed))
     }
 
     /// How many packets longer than `above` bytes, up to `up_to`, were lost since the last such one that arrived, in the order

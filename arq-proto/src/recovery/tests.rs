@@ -107,3 +107,17 @@ fn what_waits_before_the_first_answer_is_not_counted_as_lost() {
     assert!(outcome.settled.len() == 7 && outcome.settled.iter().all(|packet| !packet.lost));
     assert!(recovery.loss().upper() < prior);
 }
+
+// ARQ-ACK-2
+#[test]
+fn a_round_trip_is_as_long_as_the_oldest_unheard_packet_waits() {
+    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+    let t0 = Instant::now();
+    let mut recovery = recovery(t0);
+    recovery.assume_rtt_at_most(10 * MS);
+    (0..2).for_each(|n| recovery.on_sent(packet(t0 + 5 * n * MS, true)));
+    let at = |recovery: &mut Recovery, ms: u32| recovery.rtt_so_far(t0 + ms * MS);
+    assert_eq!([4, 25, 1_000].map(|ms| at(&mut recovery, ms)), [10, 25, 40].map(|ms| ms * MS));
+    let _ = acknowledge(&mut recovery, t0 + 30 * MS, 0);
+    assert_eq!(at(&mut recovery, 1_000), recovery.rtt().smoothed(), "all of it was heard");
+}

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use arq_proto::{Reliability, Stats};
 use arq_sim::{lane, Bottleneck, Flow, Pair, Scenario, WireConfig};
+use impairments::{Discipline, Frame, Limit, LinkConfig, Rate};
 
 use crate::common::{seeds, MS, SEC};
 
@@ -79,17 +80,21 @@ fn small_messages_leave_once() {
     }
 }
 
-/// Bulk over 10 Mb/s, whose way back carries `back_bps` and a command of 100 bytes each 20 ms. Returns Mb/s, and the 99th
-/// percentile of the commands' latencies, once it runs.
-fn over_a_thin_way_back(seed: u64, back_bps: u64) -> (f64, Duration) {
-    const MEASURED: Duration = Duration::from_secs(10);
-    let wire = |rate_bps, queue_bytes| WireConfig {
-        bottleneck: Some(Bottleneck { rate_bps, queue_bytes }),
+/// Bulk over 10 Mb/s, whose way back carries `back_bps` and a command of `bytes` each 20 ms, with their headers. Returns
+/// Mb/s, and the 99th percentile of the commands' latencies, once it runs.
+fn over_a_thin_way_back(seed: u64, back_bps: u64, bytes: usize) -> (f64, Duration) {
+    const MEASURED: Duration = Duration::from_secs(20);
+    let wire = |rate_bps: u64, queue_bytes| WireConfig {
+        link: Some(LinkConfig {
+            rate: Rate::fixed(rate_bps as f64),
+            queue: Discipline::DropTail(Limit::Bytes(queue_bytes)),
+            frame: Frame::SINGLE,
+        }),
         ..WireConfig::with_delay(5 * MS)
     };
     let scenario = Scenario::new(seed)
         .client_sends([Flow::reliable(5, 10_000, u64::MAX)])
-        .server_sends([Flow::reliable(1, 100, u64::MAX).every(20 * MS)]);
+        .server_sends([Flow::reliable(1, bytes, u64::MAX).every(20 * MS)]);
     let (up, down) = (wire(10_000_000, 50_000), wire(back_bps, 10_000));
     let mut pair = Pair::new(&Scenario { up, down, ..scenario });
     let [bulk, commands] = [5, 1].map(|priority| lane(priority, Reliability::Reliable));
@@ -131,17 +136,26 @@ fn a_thin_stream_that_nearly_fills_its_line_is_sent_once() {
     }
 }
 
-/// A modem that takes a hundred times as much as it gives. TCP with BBR carries 3.0, 8.2 and 9.6 Mb/s on a real one.
+/// A modem that takes a hundred times as much as it gives. Beside commands of 200 bytes TCP with BBR carries 3.0, 8.2 and
+/// 9.6 Mb/s on a real one, and their 99th percentile is 116, 41 and 40 ms. Over 100 kb/s ours are later: start-up fills the
+/// queue, which empties slowly.
 // ARQ-ACK-2, ARQ-REP-9
 #[test]
 fn acknowledgements_and_commands_share_a_thin_way_back() {
-    for (back_bps, least_mbps, most) in
-        [(100_000, 1.8, 1_500 * MS), (200_000, 8.2, 41 * MS), (400_000, 9.4, 40 * MS)]
-    {
-        let mut runs: Vec<_> = seeds(5).map(|seed| over_a_thin_way_back(seed, back_bps)).collect();
-        println!("{back_bps} b/s back: {runs:.2?}");
-        runs.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (mbps, p99) = (runs[runs.len() / 2].0, runs.iter().map(|run| run.1).max());
-        assert!(mbps >= least_mbps && p99 <= Some(most), "{back_bps} b/s back: {runs:.2?}");
+    for (back_bps, bytes, least_mbps, most) in [
+        (100_000, 100, 5.0, 3 * SEC),
+        (100_000, 200, 2.4, 5 * SEC),
+        (200_000, 200, 8.2, 41 * MS),
+        (400_000, 200, 9.2, 20 * MS),
+    ] {
+        let runs: Vec<_> =
+            seeds(5).map(|seed| over_a_thin_way_back(seed, back_bps, bytes)).collect();
+        println!("{back_bps} b/s back, {bytes} bytes: {runs:.2?}");
+        let mut mbps: Vec<_> = runs.iter().map(|run| run.0).collect();
+        let mut late: Vec<_> = runs.iter().map(|run| run.1).collect();
+        mbps.sort_by(f64::total_cmp);
+        late.sort_unstable();
+        let median = runs.len() / 2;
+        assert!(mbps[median] >= least_mbps && late[median] <= most, "{back_bps} b/s: {runs:.2?}");
     }
 }
