@@ -140,6 +140,8 @@ impl SentPacket {
 const LOST_MEMORY: Duration = Duration::from_secs(15);
 /// Packets remembered beside those of interest, and acknowledgements among those.
 const MAX_REMEMBERED: u64 = 4_096;
+/// Before the peer's first answer so many packets at most follow one that counts as lost and may just wait.
+const OPEN_WHILE_UNHEARD: u64 = 256;
 /// The peer decides when it answers, and until then may have every packet of its own acknowledged at once. So no
 /// more packets than these follow the least unacked one, beside those of so many of the largest flights since the last
 /// pause: a packet that was lost is waited for about three round trips.
@@ -313,7 +315,9 @@ impl SentLedger {
                     many || settled_before.is_some_and(|limit| packet.sent_at < limit)
                 }
                 Fate::Lost(at, _) => {
-                    self.is_crowded() || is_heard && settled_before.is_some_and(|limit| at < limit)
+                    let waits = !is_heard && self.open_packets() <= OPEN_WHILE_UNHEARD;
+                    let over = !waits && settled_before.is_some_and(|limit| at < limit);
+                    over || self.is_crowded()
                 }
                 Fate::InFlight => false,
             };

@@ -16,7 +16,7 @@ use crate::{
 const LOOKED_BACK: usize = 512;
 
 /// So many round trips without an answer may be the length of one. More is an outage.
-const MOST_UNHEARD: u32 = 4;
+const MOST_ROUND_TRIPS: u32 = 4;
 
 /// No packet has this number.
 pub(super) const OFF_PATH: PacketNumber = PacketNumber(u64::MAX);
@@ -74,12 +74,12 @@ impl Recovery {
         Some(sent_at.max(self.listen_until.unwrap_or(sent_at)))
     }
 
-    /// The smoothed round trip, or what the oldest unheard packet has waited, up to [`MOST_UNHEARD`] times as much: a queue
+    /// The smoothed round trip, or what the oldest unheard packet has waited, up to [`MOST_ROUND_TRIPS`] times as much: a queue
     /// that grows shows there first.
     pub(crate) fn rtt_so_far(&mut self, now: Instant) -> Duration {
         let smoothed = self.rtt.smoothed();
         let waited = self.unheard_since().map(|at| now.saturating_duration_since(at));
-        smoothed.max(waited.unwrap_or_default().min(MOST_UNHEARD * smoothed))
+        smoothed.max(waited.unwrap_or_default().min(MOST_ROUND_TRIPS * smoothed))
     }
 
     /// How many packets longer than `above` bytes, up to `up_to`, were lost since the last such one that arrived, in the order
