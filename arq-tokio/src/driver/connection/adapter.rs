@@ -11,7 +11,7 @@ use std::{
 use arq_proto::{ConnectionError, LaneId, WORTH_RECYCLING_BYTES};
 use bytes::Bytes;
 
-use super::{Connection, Phase, SendError};
+use super::{Connection, Lifecycle, SendError};
 
 /// Messages kept for their memory until the next datagrams come.
 const MOST_SPENT: usize = 16;
@@ -68,7 +68,7 @@ impl Connection {
     #[must_use]
     pub fn try_is_delivered(&self) -> Option<bool> {
         let state = self.0.state.try_lock()?;
-        Some(matches!(state.phase, Phase::Closed(_)) || state.core.send_buffer_bytes() == 0)
+        Some(matches!(state.lifecycle, Lifecycle::Closed(_)) || state.core.send_buffer_bytes() == 0)
     }
 
     /// How long an end in order may take.

@@ -16,7 +16,7 @@ use arq_proto::{ConnectionError, LaneId, Stats};
 use bytes::Bytes;
 use thiserror::Error;
 
-use super::{outbox::CALLER_BATCHES, Inner, Phase, State};
+use super::{outbox::CALLER_BATCHES, Guarded, Inner, Lifecycle};
 use crate::driver::now;
 
 /// A connection to a peer. Cheap to clone: dropping the last handle, [`Lane`](super::Lane)s included, closes it, after what
@@ -117,9 +117,9 @@ impl Connection {
 
     /// Waits for the end of the connection, and says why it came.
     pub async fn closed(&self) -> ConnectionError {
-        self.lifecycle(|state| match &state.phase {
-            Phase::Closed(reason) => Some(reason.clone()),
-            Phase::Opening | Phase::Established => None,
+        self.lifecycle(|state| match &state.lifecycle {
+            Lifecycle::Closed(reason) => Some(reason.clone()),
+            Lifecycle::Opening | Lifecycle::Established => None,
         })
         .await
     }
@@ -127,19 +127,19 @@ impl Connection {
     /// Why the connection has ended; `None` while it has not.
     #[must_use]
     pub fn close_reason(&self) -> Option<ConnectionError> {
-        match &self.0.state.lock().phase {
-            Phase::Closed(reason) => Some(reason.clone()),
-            Phase::Opening | Phase::Established => None,
+        match &self.0.state.lock().lifecycle {
+            Lifecycle::Closed(reason) => Some(reason.clone()),
+            Lifecycle::Opening | Lifecycle::Established => None,
         }
     }
 
     /// Waits for the handshake.
     pub(in crate::driver) async fn established(&self) -> Result<(), ConnectError> {
-        self.lifecycle(|state| match (&state.phase, &state.send_error) {
-            (Phase::Opening, _) => None,
-            (Phase::Established, _) => Some(Ok(())),
+        self.lifecycle(|state| match (&state.lifecycle, &state.send_error) {
+            (Lifecycle::Opening, _) => None,
+            (Lifecycle::Established, _) => Some(Ok(())),
             (
-                Phase::Closed(
+                Lifecycle::Closed(
                     reason @ (ConnectionError::HandshakeTimedOut { .. }
                     | ConnectionError::Unsendable),
                 ),
@@ -148,7 +148,7 @@ impl Connection {
                 let (reason, source) = (reason.clone(), source.clone());
                 Some(Err(ConnectError::Unsent { reason, source }))
             }
-            (Phase::Closed(reason), _) => Some(Err(reason.clone().into())),
+            (Lifecycle::Closed(reason), _) => Some(Err(reason.clone().into())),
         })
         .await
     }
@@ -156,13 +156,13 @@ impl Connection {
     /// Waits until everything that was sent has arrived, for the linger time at most.
     pub async fn delivered(&self) {
         let delivered = self.progress(|state| {
-            matches!(state.phase, Phase::Closed(_)) || state.core.send_buffer_bytes() == 0
+            matches!(state.lifecycle, Lifecycle::Closed(_)) || state.core.send_buffer_bytes() == 0
         });
         let _ = tokio::time::timeout(self.0.linger, delivered).await;
     }
 
     /// Waits for a step in the connection's life.
-    async fn lifecycle<T>(&self, reached: impl Fn(&State) -> Option<T>) -> T {
+    async fn lifecycle<T>(&self, reached: impl Fn(&Guarded) -> Option<T>) -> T {
         poll_fn(|cx| {
             let mut state = self.0.state.lock();
             if let Some(result) = reached(&state) {
@@ -175,7 +175,7 @@ impl Connection {
     }
 
     /// Waits for something that no event tells of: looks at every change.
-    pub(super) async fn progress(&self, reached: impl Fn(&State) -> bool) {
+    pub(super) async fn progress(&self, reached: impl Fn(&Guarded) -> bool) {
         poll_fn(|cx| {
             let mut state = self.0.state.lock();
             if reached(&state) {
@@ -313,7 +313,7 @@ impl Inner {
                 }
                 state.readable.remove(lane);
             }
-            if let Phase::Closed(reason) = &state.phase {
+            if let Lifecycle::Closed(reason) = &state.lifecycle {
                 return Poll::Ready(Err(reason.clone()));
             }
             lanes.iter().for_each(|lane| state.waiters.wait_readable(*lane, cx));
@@ -335,7 +335,7 @@ impl Inner {
     }
 }
 
-impl State {
+impl Guarded {
     fn send_error(&self, error: arq_proto::SendError) -> SendError {
         match error {
             arq_proto::SendError::Blocked(message) => SendError::Full(message),

@@ -71,12 +71,13 @@ pub(super) struct Inner {
     spent: Mutex<Vec<Bytes>>,
     /// Who sends.
     role: Role,
-    state: Mutex<State>,
+    state: Mutex<Guarded>,
 }
 
-struct State {
+/// What only one thread at a time may look at.
+struct Guarded {
     core: arq_proto::Connection,
-    phase: Phase,
+    lifecycle: Lifecycle,
     waiters: LaneWaiters,
     /// Lanes that may hold a message.
     readable: LaneSet,
@@ -103,7 +104,7 @@ struct State {
     retired: bool,
 }
 
-enum Phase {
+enum Lifecycle {
     Opening,
     Established,
     Closed(ConnectionError),
@@ -154,9 +155,9 @@ impl Inner {
             handles: AtomicUsize::new(1),
             spent: Mutex::default(),
             role: Role::default(),
-            state: Mutex::new(State {
+            state: Mutex::new(Guarded {
                 core,
-                phase: Phase::Opening,
+                lifecycle: Lifecycle::Opening,
                 waiters: LaneWaiters::default(),
                 readable: LaneSet::default(),
                 lanes_read: LaneSet::default(),
@@ -184,7 +185,7 @@ impl Inner {
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        matches!(self.state.lock().phase, Phase::Closed(_))
+        matches!(self.state.lock().lifecycle, Lifecycle::Closed(_))
     }
 
     pub(super) fn handle_datagrams<'a>(
@@ -244,7 +245,7 @@ impl Inner {
     }
 
     /// Changes the state machine and does all that follows, but for sending.
-    fn with_core<R>(self: &Arc<Self>, change: impl FnOnce(&mut State, Instant) -> R) -> R {
+    fn with_core<R>(self: &Arc<Self>, change: impl FnOnce(&mut Guarded, Instant) -> R) -> R {
         let mut state = self.state.lock();
         let result = change(&mut state, now());
         self.settle_and_unlock(state);
@@ -252,21 +253,21 @@ impl Inner {
     }
 
     /// All that follows from a change, but for sending.
-    fn settle_and_unlock(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+    fn settle_and_unlock(self: &Arc<Self>, mut state: MutexGuard<'_, Guarded>) {
         let aftermath = self.settle(&mut state);
         drop(state);
         self.follow_up(aftermath);
     }
 
     /// Brings the shell's view up to date with the state machine.
-    fn settle(&self, state: &mut State) -> Aftermath {
+    fn settle(&self, state: &mut Guarded) -> Aftermath {
         let mut aftermath = Aftermath::default();
         while let Some(event) = state.core.poll_event() {
             state.waiters.collect(&event, &mut aftermath.wake);
             match event {
                 Event::Connected => {
                     tracing::debug!(handle = ?self.handle, remote = %state.core.remote(), "connected");
-                    state.phase = Phase::Established;
+                    state.lifecycle = Lifecycle::Established;
                     aftermath.offer = state.offer.take();
                 }
                 Event::Closed(reason) => {
@@ -276,7 +277,7 @@ impl Inner {
                     }
                     let was_offered = state.offer.take().is_some();
                     aftermath.unopened = was_offered.then(|| reason.clone());
-                    state.phase = Phase::Closed(reason);
+                    state.lifecycle = Lifecycle::Closed(reason);
                 }
                 Event::Readable(lane) => state.readable.insert(lane),
                 Event::BatchesLost => offload::note_damage(state.core.remote()),
@@ -363,14 +364,16 @@ impl Inner {
     }
 }
 
-impl State {
+impl Guarded {
     /// Whether the end of a connection is something that nobody else tells the operator of. An attempt to connect tells
     /// its caller.
     fn is_complaint(&self, reason: &ConnectionError) -> bool {
         match reason {
             ConnectionError::Violation(_) => true,
             ConnectionError::HandshakeFailed(_) => self.offer.is_some(),
-            ConnectionError::PeerEndedHandshake { .. } => matches!(self.phase, Phase::Established),
+            ConnectionError::PeerEndedHandshake { .. } => {
+                matches!(self.lifecycle, Lifecycle::Established)
+            }
             _ => false,
         }
     }
@@ -378,7 +381,7 @@ impl State {
     /// The address of the peer, if it is another one than before.
     fn note_address(&mut self) -> Option<SocketAddr> {
         let remote = self.core.remote();
-        let is_open = matches!(self.phase, Phase::Established);
+        let is_open = matches!(self.lifecycle, Lifecycle::Established);
         let is_new = is_open && self.interface_toward.replace(remote) != Some(remote);
         is_new.then_some(remote)
     }
@@ -392,9 +395,9 @@ impl State {
     }
 
     fn reason(&self) -> ConnectionError {
-        match &self.phase {
-            Phase::Closed(reason) => reason.clone(),
-            Phase::Opening | Phase::Established => {
+        match &self.lifecycle {
+            Lifecycle::Closed(reason) => reason.clone(),
+            Lifecycle::Opening | Lifecycle::Established => {
                 self.core.close_reason().cloned().unwrap_or(ConnectionError::LocallyClosed)
             }
         }

@@ -15,7 +15,7 @@ use std::{io, net::IpAddr, sync::Arc, time::Instant};
 
 use arq_proto::{Refusal, SocketId, Transmit};
 
-use super::{Aftermath, Inner, Phase, State};
+use super::{Aftermath, Guarded, Inner, Lifecycle};
 use crate::{
     driver::{
         buffers, now, offload,
@@ -116,7 +116,7 @@ impl Inner {
     pub(super) fn send_up_to(
         self: &Arc<Self>,
         batches: usize,
-        state: MutexGuard<'_, State>,
+        state: MutexGuard<'_, Guarded>,
         now: Instant,
     ) {
         let Some(endpoint) = self.endpoint.upgrade() else { return };
@@ -239,7 +239,7 @@ impl Inner {
         self: &Arc<Self>,
         endpoint: &Arc<Shared>,
         sockets: &Sockets,
-        mut state: MutexGuard<'_, State>,
+        mut state: MutexGuard<'_, Guarded>,
         now: Instant,
         mut bytes: Vec<u8>,
     ) -> Option<Next> {
@@ -316,7 +316,7 @@ impl Inner {
     }
 }
 
-impl State {
+impl Guarded {
     /// Sockets through which nothing new may leave: those that are `full`, and those that have refused something before.
     fn shut(&self, full: Mask) -> Mask {
         self.unsent.iter().fold(full, |shut, batch| shut.with(Mask::of(batch.transmit.socket)))
@@ -363,7 +363,7 @@ impl State {
         // Without that address the next one may pass.
         let refusal = refusal(&error).filter(|_| !(had_source && is_refused_source(&error)));
         // Who cannot open a connection hears of it; an open one repairs what is lost, on another path if there is one.
-        if matches!(self.phase, Phase::Opening) {
+        if matches!(self.lifecycle, Lifecycle::Opening) {
             self.send_error = Some(Arc::new(error));
         }
         if let Some(refusal) = refusal {
