@@ -26,8 +26,8 @@ const ACKS_PER_ROUND_TRIP: u64 = 16;
 const CHEAP_ACK_PACKETS: u64 = 8;
 const MIN_ACKS_PER_ROUND_TRIP: u64 = 8;
 const MAX_PACKETS_PER_ACK: u64 = 32;
-/// ACKs share the way back with data of our own. Beside it one that covers fewer than [`PACKETS_PER_ACK_BESIDE_DATA`] waits
-/// until the time between this many in a round trip has passed.
+/// ACKs share the way back with data of our own. Beside it one that covers fewer than [`PACKETS_PER_ACK_BESIDE_DATA`]
+/// packets waits until the time between this many in a round trip has passed.
 const ACKS_BESIDE_DATA: u32 = 4;
 const PACKETS_PER_ACK_BESIDE_DATA: u64 = 16;
 /// Who keeps nothing out of order tells at least so often what it has, while packets arrive.

@@ -6,8 +6,12 @@ use std::time::{Duration, Instant};
 
 use super::{Connection, State};
 use crate::{
-    error::ConnectionError, event::Event, recovery::sleep, redundancy::repair::ASKING_PROBES,
-    sent::Content, timer::TimerKind,
+    error::ConnectionError,
+    event::Event,
+    recovery::sleep,
+    redundancy::repair::{NoAck, ASKING_PROBES},
+    sent::Content,
+    timer::TimerKind,
 };
 
 /// The longest *keep_alive* between two processes of one machine.
@@ -44,13 +48,15 @@ impl Connection {
     fn on_pto_timer(&mut self, now: Instant) {
         let reverse = self.path.acks.loss.upper();
         let chance = self.redundancy().chance();
+        let stalled = self.path.recovery.may_be_stalled(now);
         let outcome = if self.rests() {
             return self.ask_silent(now);
         } else if self.path.recovery.probe_is_due(now, reverse) {
             self.counters.ptos += 1;
             self.path.ptos += 1;
-            let asks = self.path.recovery.time_outs() < ASKING_PROBES
-                && chance.is_some_and(|chance| self.outgoing.has_enough_in_flight(chance));
+            let asks = stalled
+                || self.path.recovery.time_outs() < ASKING_PROBES
+                    && chance.is_some_and(|chance| self.outgoing.has_enough_in_flight(chance));
             let outcome = self.path.recovery.on_pto(now, reverse, asks);
             let time_outs = self.path.recovery.time_outs();
             self.path.small_packet_due = self.path.mtu.wants_small_packet(time_outs);
@@ -60,7 +66,10 @@ impl Connection {
             outcome
         } else {
             let outgoing = &self.outgoing;
-            let judge = |content: &Content| outgoing.without_ack(content, chance);
+            let judge = |content: &Content| match stalled {
+                true => NoAck::Wait,
+                false => outgoing.without_ack(content, chance),
+            };
             self.path.recovery.on_tail_time_out(now, judge)
         };
         self.settle(now, outcome);

@@ -8,10 +8,13 @@ use super::{Outcome, Recovery, MAX_TOLD_ELSEWHERE};
 use crate::{
     congestion::{breaker::Delivered, AckSample, CeSample, LossSample, RttSample},
     error::Violation,
-    sent::Fate,
+    sent::{Fate, LossCause},
     units::PacketNumber,
     wire::ack::Ack,
 };
+
+/// So many probe time-outs make a stall. Less costs one repetition.
+const LEAST_STALL: u32 = 2;
 
 impl Recovery {
     /// Takes an acknowledgement. `took_this_path`: only then it tells of the round trip (draft-ietf-quic-multipath,
@@ -31,6 +34,7 @@ impl Recovery {
         if made_up || ack.largest() >= self.next_number() {
             return Err(Violation::AckOfUnsent);
         }
+        self.judge_silence(now, ack);
         let in_flight_before = self.ledger.in_flight_bytes();
         let mut newly = NewlyAcked { took_this_path, ..NewlyAcked::default() };
         if took_this_path {
@@ -140,6 +144,24 @@ impl Recovery {
             newly.needless_bytes += bytes;
         }
         newly.largest = Some((PacketNumber(number), sent_at, app_limited));
+    }
+
+    /// What the first acknowledgement after a silence tells of it. If it is about a packet that left before the time-out,
+    /// that one was late; had only its acknowledgement been lost, a later packet would be named (F-RTO, RFC 5682).
+    fn judge_silence(&mut self, now: Instant, ack: &Ack) {
+        let largest = ack.largest();
+        let given_up = self
+            .ledger
+            .get(largest.0)
+            .filter(|packet| matches!(packet.fate, Fate::Lost(_, LossCause::Timeout)));
+        if self.pto_count > 0 && largest >= self.silent_from {
+            self.stall = Duration::ZERO;
+        } else if let Some(packet) = given_up {
+            let late = now.saturating_duration_since(packet.sent_at);
+            if late > LEAST_STALL * self.pto_base() {
+                self.stall = self.stall.max(late * 5 / 4);
+            }
+        }
     }
 
     fn on_spurious_loss(&mut self, lost: &LossSample) {

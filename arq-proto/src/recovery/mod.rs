@@ -36,6 +36,8 @@
 //! - **ARQ-PTO-7** The end of a flight has a timer of its own that later packets do not restart.
 //! - **ARQ-PTO-8** Timers exclude stalls (ARQ-RTT-2).
 //! - **ARQ-PTO-9** Where only PINGs and FORGETs are in flight, the first probe waits at least 250 ms.
+//! - **ARQ-PTO-10** After a stall, a silence declares nothing lost until it is longer by a quarter. A time-out that was not
+//!   spurious (F-RTO, RFC 5682) ends this.
 
 mod acknowledgement;
 pub(crate) mod ecn;
@@ -137,6 +139,10 @@ pub(crate) struct Recovery {
     pub(crate) losses: Option<Vec<LostPacket>>,
     /// When something was last heard from the peer.
     heard_at: Instant,
+    /// The number after those that were silent when the first probe of this silence was due.
+    silent_from: PacketNumber,
+    /// How late what time-outs gave up has arrived, and a quarter more, since all of it was last lost.
+    stall: Duration,
     /// What was found out and not told yet. Its buffers are filled for every acknowledgement.
     outcome: Outcome,
     mtu: u16,
@@ -183,6 +189,8 @@ impl Recovery {
             packets_spuriously_lost: 0,
             losses: None,
             heard_at: now,
+            silent_from: PacketNumber(0),
+            stall: Duration::ZERO,
             outcome: Outcome::default(),
             mtu,
             probe_due: false,

@@ -74,8 +74,8 @@ impl Recovery {
         Some(sent_at.max(self.listen_until.unwrap_or(sent_at)))
     }
 
-    /// The smoothed round trip, or what the oldest unheard packet has waited, up to [`MOST_ROUND_TRIPS`] times as much: a queue
-    /// that grows shows there first.
+    /// The smoothed round trip, or what the oldest unheard packet has waited, up to [`MOST_ROUND_TRIPS`] times as much:
+    /// a queue that grows shows there first.
     pub(crate) fn rtt_so_far(&mut self, now: Instant) -> Duration {
         let smoothed = self.rtt.smoothed();
         let waited = self.unheard_since().map(|at| now.saturating_duration_since(at));

@@ -121,3 +121,45 @@ fn a_round_trip_is_as_long_as_the_oldest_unheard_packet_waits() {
     let _ = acknowledge(&mut recovery, t0 + 30 * MS, 0);
     assert_eq!(at(&mut recovery, 1_000), recovery.rtt().smoothed(), "all of it was heard");
 }
+
+// ARQ-PTO-10
+#[test]
+fn a_silence_is_taken_for_a_stall_like_the_last_one_until_one_was_none() {
+    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+    let t0 = Instant::now();
+    let mut recovery = recovery(t0);
+    let at = |ms: u32| t0 + ms * MS;
+    recovery.on_sent(packet(t0, true));
+    let _ = acknowledge(&mut recovery, at(20), 0);
+    recovery.on_sent(packet(at(100), true));
+    assert!(!recovery.may_be_stalled(at(101)), "nothing is known of stalls");
+    assert!(recovery.on_pto(at(200), Probability::ZERO, false).by_time_out);
+    // It arrives after all, half a second after it left.
+    let _ = acknowledge(&mut recovery, at(600), 1);
+    recovery.on_sent(packet(at(1_000), true));
+    assert!(recovery.may_be_stalled(at(1_624)) && !recovery.may_be_stalled(at(1_625)));
+    // What was silent is lost, and only the probe is acknowledged.
+    let _ = recovery.on_pto(at(1_100), Probability::ZERO, true);
+    recovery.on_sent(packet(at(1_100), true));
+    let _ = acknowledge(&mut recovery, at(1_120), 3);
+    recovery.on_sent(packet(at(1_200), true));
+    assert!(!recovery.may_be_stalled(at(1_201)), "that was an outage");
+}
+
+// ARQ-PTO-10
+#[test]
+fn a_lost_acknowledgement_is_no_stall() {
+    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+    let t0 = Instant::now();
+    let mut recovery = recovery(t0);
+    let at = |ms: u32| t0 + ms * MS;
+    recovery.on_sent(packet(t0, true));
+    let _ = acknowledge(&mut recovery, at(20), 0);
+    recovery.on_sent(packet(at(100), true));
+    assert!(recovery.on_pto(at(200), Probability::ZERO, false).by_time_out);
+    recovery.on_sent(packet(at(600), true));
+    // The packet has arrived; so says what answers the probe.
+    let _ = acknowledge(&mut recovery, at(620), 1);
+    recovery.on_sent(packet(at(700), true));
+    assert!(recovery.packets_spuriously_lost == 1 && !recovery.may_be_stalled(at(701)));
+}

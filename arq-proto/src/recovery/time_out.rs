@@ -20,6 +20,11 @@
 //! and do not count as probes. They do not back off, so they stop while a probe is unanswered.
 //!
 //! For the same reason the first two probes only ask where more is in flight than chance can lose (ARQ-PTO-6).
+//!
+//! Radios stall as well: nothing arrives for seconds, and then everything does. What a time-out sends again waits behind
+//! what it repeats. F-RTO (RFC 5682) tells a stall from an outage: its first ACK is about a packet that left before the
+//! time-out. The next silence is then taken for another stall for as long as that packet took, and a quarter more:
+//! probes only ask, and ends of flights are waited for. A silence that was an outage ends that (ARQ-PTO-10).
 
 use std::time::{Duration, Instant};
 
@@ -88,6 +93,11 @@ impl Recovery {
         }
     }
 
+    /// Whether this silence is no longer than one after which everything arrived.
+    pub(crate) fn may_be_stalled(&mut self, now: Instant) -> bool {
+        self.unheard_since().is_some_and(|at| now.saturating_duration_since(at) < self.stall)
+    }
+
     /// The tail was silent: everything in flight counts as lost and is repaired, not one or two
     /// packets of it. In a fade of the radio all of it is gone.
     ///
@@ -96,6 +106,9 @@ impl Recovery {
     pub(crate) fn on_pto(&mut self, now: Instant, reverse: Probability, asks: bool) -> Outcome {
         self.tails.clear();
         self.ecn.on_time_out(self.next_number().0);
+        if self.pto_count == 0 {
+            self.silent_from = self.next_number();
+        }
         if asks {
             self.pto_count += 1;
             self.probe_due = true;
