@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
-//! `arq-bench check`: are the targets T1 to T12, W1, W2, E1 and M1 met? What they need and nobody has measured yet is
-//! measured first.
+//! `arq-bench check`: are the targets T1 to T12, W1, W2, E1, M1, R1, R2, R4 and B1 met? What they need and nobody has
+//! measured yet is measured first.
 
 use std::path::PathBuf;
 use std::time::Duration;

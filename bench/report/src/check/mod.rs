@@ -13,6 +13,7 @@ mod idle;
 mod latency;
 mod published;
 mod radios;
+mod recorded;
 mod sealed;
 mod sharing;
 mod table;
@@ -64,7 +65,7 @@ const fn need(
 }
 
 /// What has to be measured for all targets.
-pub const NEEDS: [Need; 20] = [
+pub const NEEDS: [Need; 23] = [
     need(
         "drop-rate",
         &["T1", "T3", "T11", "E1"],
@@ -93,6 +94,9 @@ pub const NEEDS: [Need; 20] = [
     need("blackout", &["T12"], &[ARQ]),
     need("opening", &["E1"], &SEALED),
     need("two-radios", &["M1"], &[ARQ_PATHS, ARQ_A, ARQ_B]),
+    need("recorded", &["R1", "R2"], &[ARQ, "tcp-cubic", "tcp-bbr", "quic"]),
+    need("thin-radio", &["R4"], &[ARQ]),
+    need("commands", &["B1"], &[ARQ]),
 ];
 
 /// What became of a target.
@@ -109,7 +113,7 @@ pub enum Outcome {
 /// A target and how far it is met.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// `T1` to `T12`, `W1`, `W2`, `E1`, `M1`; `T5b` is the second stage of T5.
+    /// `T1` to `T12`, `W1`, `W2`, `E1`, `M1`, `R1`, `R2`, `R4`, `B1`; `T5b` is the second stage of T5.
     pub target: &'static str,
     /// What is asked for.
     pub claim: &'static str,
@@ -129,7 +133,7 @@ pub struct Verdict {
 type Judge = fn(&Evidence<'_>) -> Tally;
 
 /// Name, claim, and how it is judged.
-const TARGETS: [(&str, &str, Judge); 17] = [
+const TARGETS: [(&str, &str, Judge); 21] = [
     (
         "T1",
         "without redundancy: p50 <= 1.15 x, p99 <= 1.3 x the ideal selective repeat, + 1 ms",
@@ -198,6 +202,27 @@ const TARGETS: [(&str, &str, Judge); 17] = [
         "two recorded radios: p99 <= 1.2 x the better one's without outages, <= 5 % more packets; one dies: no message \
          later than 1.5 round trips of the other, beyond its way",
         radios::as_the_better_one,
+    ),
+    (
+        "R1",
+        "recorded radios, a command beside video: p50 and p99 within 5 % of the best stock link, 20 % better in the \
+         sum; <= 1.15 bytes on the wire per byte",
+        recorded::commands_in_time,
+    ),
+    (
+        "R2",
+        "recorded radios, a beacon beside bulk: p99 <= 1.5 x the beacon alone; bulk >= 90 % of the best stock link's",
+        recorded::beacons_in_time,
+    ),
+    (
+        "R4",
+        "6 Mb/s, 12 % lost, an urgent message beside large ones: p99 <= 15 ms",
+        recorded::urgent_on_a_thin_radio,
+    ),
+    (
+        "B1",
+        "200 bytes at 50 Hz, 60 ms round trip: <= 1.7 bytes on the wire per byte at 0 %, <= 2.5 at 10 %; p99 no later",
+        recorded::small_messages_are_cheap,
     ),
 ];
 

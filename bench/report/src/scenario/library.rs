@@ -43,6 +43,8 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "opening",
     "blackout",
     "two-radios",
+    "recorded",
+    "thin-radio",
     "bit-errors",
     "chunk",
     "fairness",
