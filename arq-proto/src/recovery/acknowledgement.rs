@@ -157,7 +157,8 @@ impl Recovery {
         if self.pto_count > 0 && largest >= self.silent_from {
             self.stall = Duration::ZERO;
         } else if let Some(packet) = given_up {
-            let late = now.saturating_duration_since(packet.sent_at);
+            let read_late = self.sleeps.asleep_since(packet.sent_at);
+            let late = now.saturating_duration_since(packet.sent_at + read_late);
             if late > LEAST_STALL * self.pto_base() {
                 self.stall = self.stall.max(late * 5 / 4);
             }

@@ -36,8 +36,8 @@
 //! - **ARQ-PTO-7** The end of a flight has a timer of its own that later packets do not restart.
 //! - **ARQ-PTO-8** Timers exclude stalls (ARQ-RTT-2).
 //! - **ARQ-PTO-9** Where only PINGs and FORGETs are in flight, the first probe waits at least 250 ms.
-//! - **ARQ-PTO-10** After a stall, a silence declares nothing lost until it is longer by a quarter. A time-out that was not
-//!   spurious (F-RTO, RFC 5682) ends this.
+//! - **ARQ-PTO-10** After a stall (a spurious time-out by F-RTO, RFC 5682) no time-out declares anything lost until a
+//!   silence is longer by a quarter. A time-out that was not spurious ends this.
 
 mod acknowledgement;
 pub(crate) mod ecn;

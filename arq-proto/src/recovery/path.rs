@@ -28,6 +28,7 @@ impl Recovery {
         self.rtt.reset();
         self.test_ecn_anew();
         self.detector = LossDetector::new(self.granularity);
+        self.stall = Duration::ZERO;
         self.tails.clear();
     }
 
