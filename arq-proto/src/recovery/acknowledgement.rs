@@ -118,7 +118,9 @@ impl Recovery {
 
     fn acknowledge(&mut self, now: Instant, number: u64, newly: &mut NewlyAcked) {
         let before = self.ledger.set_fate(number, Fate::Acked);
-        self.outcome.acked.extend(self.ledger.take_contents(number));
+        let contents = self.ledger.take_contents(number);
+        let only_asks = contents.is_empty();
+        self.outcome.acked.extend(contents);
         let Some(packet) = self.ledger.get(number) else { return };
         let (sent_at, bytes, app_limited) =
             (packet.sent_at, u64::from(packet.bytes), packet.departure.is_app_limited());
@@ -140,7 +142,7 @@ impl Recovery {
             newly.longest = newly.longest.max(bytes);
             newly.packets += 1;
         }
-        if number < self.moved_below.0 {
+        if number < self.moved_below.0 && !only_asks {
             newly.needless_bytes += bytes;
         }
         newly.largest = Some((PacketNumber(number), sent_at, app_limited));

@@ -124,6 +124,8 @@ impl Recovery {
     /// questions back off.
     pub(crate) fn ask(&mut self, now: Instant, backs_off: bool) {
         self.tails.clear();
+        // The question is lost to the silence as well, if it is; one number may be left out before it.
+        self.moved_below = self.next_number().next().next();
         self.pto_count += u32::from(backs_off);
         self.probe_due = true;
         self.asked_at = Some(now);

@@ -163,3 +163,26 @@ fn a_lost_acknowledgement_is_no_stall() {
     recovery.on_sent(packet(at(700), true));
     assert!(recovery.packets_spuriously_lost == 1 && !recovery.may_be_stalled(at(701)));
 }
+
+// ARQ-MP-5
+#[test]
+fn questions_that_a_silence_swallows_are_no_loss_of_the_path() {
+    #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+    let t0 = Instant::now();
+    let mut recovery = recovery(t0);
+    recovery.on_sent(packet(t0, true));
+    let _ = acknowledge(&mut recovery, t0 + 20 * MS, 0);
+    let known = recovery.loss;
+    recovery.on_sent(packet(t0 + 40 * MS, true));
+    let _ = recovery.move_in_flight();
+    for n in 1..40 {
+        recovery.ask(t0 + 40 * MS + n * 25 * MS, false);
+        recovery.on_sent(packet(t0 + 40 * MS + n * 25 * MS, true));
+    }
+    // The last one is answered: all before it are lost, those of long ago beyond doubt.
+    let newest = recovery.next_number().0 - 1;
+    let outcome = acknowledge(&mut recovery, t0 + 1_040 * MS, newest);
+    assert!(recovery.packets_lost == 39 && !outcome.settled.iter().any(|packet| packet.lost));
+    assert_eq!(recovery.loss, known);
+    assert_eq!(outcome.needless_bytes, 0, "a question is no copy");
+}
