@@ -36,6 +36,8 @@ pub(crate) struct PathLoss {
     losses: f64,
     runs: f64,
     previous_lost: bool,
+    /// Something was lost, if only by what is known so far.
+    loses: bool,
 }
 
 impl Default for PathLoss {
@@ -47,6 +49,7 @@ impl Default for PathLoss {
             losses: 0.0,
             runs: 0.0,
             previous_lost: false,
+            loses: false,
         }
     }
 }
@@ -59,6 +62,7 @@ impl PathLoss {
         self.fast += (sample - self.fast) / self.known.min(FAST);
         self.slow += (sample - self.slow) / self.known;
         if lost {
+            self.loses = true;
             self.losses += 1.0;
             if !self.previous_lost {
                 self.runs += 1.0;
@@ -70,6 +74,11 @@ impl PathLoss {
             self.losses /= 2.0;
         }
         self.previous_lost = lost;
+    }
+
+    /// A packet seems to be lost: its fate is recorded later, when that of all before it is known.
+    pub(crate) fn on_first_sign(&mut self) {
+        self.loses = true;
     }
 
     /// The upper estimate, `1 %..=50 %`.
@@ -87,6 +96,29 @@ impl PathLoss {
     pub(crate) fn calm(&self) -> Probability {
         let mean = self.slow + (self.fast - self.slow).max(0.0) / 4.0 + 1.0 / self.known;
         Probability::from_f64((mean + standard_error(mean, self.known)).min(MAX))
+    }
+
+    /// The same of one of several paths. Until something of it seems lost it passes for no worse than all of them together:
+    /// what the first messages of a connection have paid for on one path, the first ones on the next do not pay for again.
+    /// A path that does lose more costs one message a round trip by that.
+    #[must_use]
+    pub(crate) fn calm_beside<'a>(&self, others: impl Iterator<Item = &'a Self>) -> Probability {
+        let own = self.calm();
+        if self.loses {
+            return own;
+        }
+        own.min(others.fold(*self, Self::together).calm())
+    }
+
+    /// As if the packets of both had taken one path. What is assumed before anything was seen counts once.
+    fn together(self, other: &Self) -> Self {
+        let lost = self.slow * self.known + other.slow * other.known - PRIOR * PRIOR_PACKETS;
+        let known = self.known + other.known - PRIOR_PACKETS;
+        let slow = lost.max(0.0) / known;
+        // Where nothing was lost the fast average is of what was assumed.
+        let fast = [&self, other].into_iter().filter(|loss| loss.loses).map(|loss| loss.fast);
+        let (fast, loses) = (fast.fold(0.0, f64::max), self.loses || other.loses);
+        Self { fast, slow, known: known.min(SLOW), loses, ..self }
     }
 
     /// The slow average alone: what to expect of many packets.
@@ -138,6 +170,35 @@ mod tests {
         let mut loss = PathLoss::default();
         (0..40).for_each(|n| loss.record(n % 10 == 5));
         assert!((0.07..0.11).contains(&loss.mean().as_f64()), "{}", loss.mean());
+    }
+
+    // ARQ-REP-6
+    #[test]
+    fn a_path_that_loses_nothing_passes_for_no_worse_than_all_together() {
+        let after = |packets| {
+            let mut loss = PathLoss::default();
+            (0..packets).for_each(|_| loss.record(false));
+            loss
+        };
+        let beside = |path: &PathLoss, others: &[PathLoss]| path.calm_beside(others.iter());
+        let new = PathLoss::default();
+        assert_eq!(beside(&new, &[]), new.calm());
+        assert_eq!(beside(&new, &[new, new]), new.calm(), "what is assumed counts once");
+        assert!(beside(&new, &[after(5_000)]) < Probability::from_f64(0.006));
+        // Packets count, whichever path they took.
+        let [parts, whole] = [beside(&after(100), &[after(60), after(40)]), after(200).calm()];
+        assert!((parts.as_f64() - whole.as_f64()).abs() < 1e-5, "{parts}, {whole}");
+        // One that loses more tells nothing of the next.
+        let mut poor = after(0);
+        (0..500).for_each(|n| poor.record(n % 5 == 0));
+        assert_eq!(beside(&new, &[poor]), new.calm());
+        assert_eq!(beside(&after(300), &[poor]), after(300).calm());
+        // The first sign of a loss is enough, and so is what was lost long ago.
+        for mut path in [after(0), after(1_000)] {
+            path.on_first_sign();
+            assert_eq!(beside(&path, &[after(5_000)]), path.calm());
+        }
+        assert_eq!(beside(&poor, &[after(5_000)]), poor.calm());
     }
 
     // ARQ-LOS-3

@@ -22,7 +22,7 @@ impl Connection {
             fec: self.config.fec,
             coding: self.outgoing.peer_takes_repair,
             counts_packets: self.config.window_packets.is_some(),
-            channel: recovery.channel(),
+            channel: recovery.channel(self.others.iter().map(|path| path.recovery.loss())),
             ack_loss: self.path.acks.loss.upper(),
             repair_delay: recovery.repair_delay(),
             rate: recovery.pacing_rate(),

@@ -437,6 +437,7 @@ impl Recovery {
             }
         }
         if let Some((largest, sent_at)) = newest {
+            self.loss.on_first_sign();
             self.controller.on_loss(&LossSample { now, bytes, packets, largest, sent_at, cause });
         }
     }

@@ -8,6 +8,7 @@ use super::Recovery;
 use crate::{
     congestion::breaker::{Breaker, Sending},
     pacing::Pacer,
+    path_loss::PathLoss,
     redundancy::Channel,
     units::{Probability, Rate},
 };
@@ -88,15 +89,15 @@ impl Recovery {
         Rate::over(bytes, round_trip).unwrap_or(Rate::from_bytes_per_second(u64::MAX))
     }
 
-    /// What the path does to packets.
-    pub(crate) fn channel(&self) -> Channel {
+    /// What the path does to packets, beside others that lose so much.
+    pub(crate) fn channel<'a>(&self, others: impl Iterator<Item = &'a PathLoss>) -> Channel {
         if let Some(medium) = self.breaker.as_ref().and_then(Breaker::medium_loss) {
             // The rest is lost to the rate: more packets would be lost as well.
             return Channel::independent(Probability::from_f64(medium));
         }
         Channel {
             upper: self.loss.upper(),
-            calm: self.loss.calm(),
+            calm: self.loss.calm_beside(others),
             mean: self.loss.mean(),
             mean_run: self.loss.mean_run(),
         }

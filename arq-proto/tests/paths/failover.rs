@@ -89,17 +89,16 @@ fn in_an_outage(seed: u64, delays: [u32; 2]) -> ([Duration; 2], f64) {
 fn within_an_outage_messages_take_the_other_radio_at_once() {
     for delays in [[10, 10], [30, 30], [15, 60], [60, 15]] {
         let mut bytes = Vec::new();
-        for seed in seeds(5) {
+        for seed in seeds(25) {
             let (median, more) = in_an_outage(seed, delays);
             let bound = (delays[1] + 5) * MS;
             assert!(median.iter().all(|late| *late <= bound), "{seed}, {delays:?}: {median:?}");
             bytes.push(more);
         }
-        bytes.sort_by(f64::total_cmp);
-        println!("{delays:?}: {bytes:.3?} of the bytes without an outage");
-        // Hardly a message is sent twice (2 of 400). What is more rides along in packets that leave anyway: the second radio
-        // is new, and the first one has lost what it carried as the outage began.
-        assert!(bytes[bytes.len() / 2] <= 1.25, "{delays:?}: {bytes:?}");
+        let most = bytes.iter().copied().fold(0.0, f64::max);
+        println!("{delays:?}: at most {most:.3} of the bytes without an outage");
+        // Hardly a message is sent twice (2 of 400), and the second radio need not be known for that.
+        assert!(most <= 1.05, "{delays:?}: {bytes:.3?}");
     }
 }
 
