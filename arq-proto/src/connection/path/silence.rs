@@ -9,9 +9,9 @@
 //! Requirements, numbered as in `docs/protocol.md` §11.3:
 //!
 //! - **ARQ-MP-5** A path is silent when its oldest packet of which, and of nothing later, was heard has waited for 1.5
-//!   median round trips (the median and 5 ms, if that is more), or when an interface, a wish or the system says so. While
-//!   another path answers, all that is in flight on a silent one leaves there as well, urgent lanes first, and new messages
-//!   begin there. Nothing counts as lost by that, and no controller hears of it. If it is lost there, it is sent again,
+//!   median round trips (the median and 5 ms, if that is more), or when an interface, a wish or the system says so. What left
+//!   before a silence was over has no part in the median. While another path answers, all that is in flight on a silent one
+//!   leaves there as well, urgent lanes first, and new messages begin there. Nothing counts as lost by that, and no controller hears of it. If it is lost there, it is sent again,
 //!   whatever is in flight on silent paths. The path is asked by PING each PTO base, after 2 s less and less often, and
 //!   used again with the first answer. The larger the share of copies that turned out needless, the longer silence must
 //!   last, up to four times. While no path answers, each does what one path does, and they take turns.
@@ -45,6 +45,8 @@ pub(crate) struct Silence {
     delays: VecDeque<Duration>,
     median: Option<Duration>,
     fresh: usize,
+    /// The last two answers.
+    latest: [Duration; 2],
     since: Option<Instant>,
     /// When each of the last ones ended, and how long it was.
     past: VecDeque<(Instant, Duration)>,
@@ -55,8 +57,20 @@ pub(crate) struct Silence {
 }
 
 impl Silence {
-    /// A packet of this path was acknowledged on it, after `delay`.
+    /// A packet of this path was acknowledged on it, after `delay`. What left before a silence was over tells how long that
+    /// lasted: it counts among the last answers, but not for the median.
+    pub(crate) fn on_answer(&mut self, now: Instant, delay: Duration) {
+        let ended = self.past.back().map(|(end, _)| *end);
+        if self.is_silent() || ended.is_some_and(|end| now < end + delay) {
+            self.latest = [self.latest[1], delay];
+        } else {
+            self.sample(delay);
+        }
+    }
+
+    /// The path takes so long.
     pub(crate) fn sample(&mut self, delay: Duration) {
+        self.latest = [self.latest[1], delay];
         if self.delays.len() == SAMPLES {
             self.delays.pop_front();
         }
@@ -83,8 +97,7 @@ impl Silence {
     /// How long an answer is waited for. `stretch` is 1 and more: the more copies turned out needless, the longer.
     pub(crate) fn threshold(&self, round_trip: Duration, stretch: f64) -> Duration {
         // Where a queue grows, the last ones took longest.
-        let latest = self.delays.iter().rev().take(2).min().copied().unwrap_or_default();
-        let median = self.median(round_trip).max(latest);
+        let median = self.median(round_trip).max(self.latest[0].min(self.latest[1]));
         median.mul_f64(MEDIANS * stretch.max(1.0)).max(median + MIN_MARGIN)
     }
 
@@ -178,6 +191,38 @@ mod tests {
         (0..SAMPLES).for_each(|_| silence.sample(200 * MS));
         assert_eq!(silence.threshold(40 * MS, 1.0), 300 * MS);
         assert_eq!(silence.delays.len(), SAMPLES);
+    }
+
+    // ARQ-MP-5
+    #[test]
+    fn what_an_outage_held_back_does_not_pass_for_the_round_trip() {
+        let (mut now, mut silence) = (t0(), Silence::default());
+        (0..SAMPLES).for_each(|_| silence.sample(10 * MS));
+        let usual = silence.threshold(10 * MS, 1.0);
+        silence.begin(now);
+        // A radio that stalls keeps all questions, and carries them when it is back.
+        now += Duration::from_secs(8);
+        (0..100).for_each(|n| silence.on_answer(now, (8_000 - n * 10) * MS));
+        let waits = silence.threshold(10 * MS, 1.0);
+        assert!(
+            waits > Duration::from_secs(10),
+            "{waits:?}, in case that is how long it takes now"
+        );
+        silence.end(now);
+        for n in 1..100 {
+            silence.on_answer(now + n * MS, (7_000 - n * 10) * MS);
+        }
+        // What leaves now tells how long it takes.
+        now += 200 * MS;
+        (0..2).for_each(|_| silence.on_answer(now, 10 * MS));
+        assert_eq!(silence.threshold(10 * MS, 1.0), usual);
+        // Where it does take longer, it is known after two answers, and the median follows.
+        silence.begin(now + 100 * MS);
+        (0..2).for_each(|_| silence.on_answer(now + 200 * MS, 100 * MS));
+        assert_eq!(silence.threshold(10 * MS, 1.0), 150 * MS);
+        silence.end(now + 200 * MS);
+        (0..SAMPLES).for_each(|_| silence.on_answer(now + 400 * MS, 100 * MS));
+        assert_eq!(silence.median(Duration::ZERO), 100 * MS);
     }
 
     // ARQ-MP-6

@@ -261,7 +261,7 @@ impl Connection {
             return;
         }
         if let Some(delay) = outcome.delay {
-            self.path.silence.sample(delay);
+            self.path.silence.on_answer(now, delay);
         }
         if !outcome.answers {
             return;
