@@ -12,7 +12,7 @@ use arq_proto::{PathStats, Reliability};
 use arq_sim::{lane, Bottleneck, Flow, Loss, Pair, Scenario, WireConfig};
 use impairments::{
     recording, recording::Recorded, wire::Recording, Discipline, FadeConfig, Fades, Frame, Limit,
-    LinkConfig, Rate,
+    LinkConfig, Rate, RateTrace,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -90,14 +90,13 @@ fn compare(name: &str, radios: [&str; 2]) -> [f64; 3] {
 // ARQ-MP-5, ARQ-MP-6
 #[test]
 fn two_recorded_lte_radios_are_far_ahead_of_the_better_one() {
-    // The share wanted is 0.35. Since a radio alone expects its stalls, 0.37 of the bus is the same time as 0.30 was.
-    for (name, radios, most, share) in [
-        ("taxi + bus", ["nyc-lte/taxi.down", "nyc-lte/bus.down"], 0.130, 0.38),
-        ("on foot + taxi", ["nyc-lte/walking.down", "nyc-lte/taxi.down"], 0.085, 0.25),
+    for (name, radios, most) in [
+        ("taxi + bus", ["nyc-lte/taxi.down", "nyc-lte/bus.down"], 0.110),
+        ("on foot + taxi", ["nyc-lte/walking.down", "nyc-lte/taxi.down"], 0.080),
     ] {
         let [seconds, late, needless] = compare(name, radios);
         println!("{name}: {seconds} s, {late:.2} of the better one");
-        assert!(seconds <= most && late <= share, "{name}: {seconds}, {late}");
+        assert!(seconds <= most && late <= 0.31, "{name}: {seconds}, {late}");
         assert!(needless <= 0.12, "{name}: {needless}");
     }
 }
@@ -131,11 +130,9 @@ fn both_on(radios: [&str; 2]) -> String {
 }
 
 /// One of them, with what it carried in each of these seconds, from a second on; 5 ms each way.
-fn wifi(table: &str, radio: &str, start_s: u64) -> (WireConfig, WireConfig) {
-    let column = format!("{radio}_kbps");
-    let rate = recording::rates(table, &column, "in_lap", Duration::from_secs(start_s)).unwrap();
+fn wifi(rate: &RateTrace) -> (WireConfig, WireConfig) {
     let link = LinkConfig {
-        rate: Rate::Trace(rate),
+        rate: Rate::Trace(rate.clone()),
         queue: Discipline::DropTail(Limit::Bytes(250_000)),
         frame: Frame::SINGLE,
     };
@@ -143,25 +140,45 @@ fn wifi(table: &str, radio: &str, start_s: u64) -> (WireConfig, WireConfig) {
     (wire.clone(), wire)
 }
 
+/// The latencies of the commands of [`drive_over`] if each left once, in a packet of its own, on the radio of which one knows
+/// that it carries the command sooner, behind those before it.
+fn earliest(rates: &[RateTrace; 2]) -> Vec<Duration> {
+    // Headers of IP, UDP, packet and frame, and the tag.
+    let bits = 8.0 * (250 + 28 + 24) as f64;
+    let mut free = [Duration::ZERO; 2];
+    let latencies = (0..6_000).map(|n| {
+        let sent = n * 20 * MS;
+        let done = [0, 1].map(|radio| rates[radio].finish(sent.max(free[radio]), bits));
+        let sooner = usize::from(done[1] < done[0]);
+        free[sooner] = done[sooner];
+        done[sooner] + 5 * MS - sent
+    });
+    latencies.skip(100).collect()
+}
+
 // ARQ-MP-5
 #[test]
 fn a_cart_with_two_wifi_radios_has_commands_a_second_late_only_where_neither_carries_any() {
     let table = both_on(["ap2", "ap4"]);
-    let (mut late, mut p99s) = ([0; 3], Vec::new());
+    let (mut late, mut p99s) = ([0; 4], Vec::new());
     for seed in 0..8 {
-        let start_s = 120 * seed;
-        let [first, second] = ["ap2", "ap4"].map(|radio| wifi(&table, radio, start_s));
+        let start = Duration::from_secs(120 * seed);
+        let rates = ["ap2_kbps", "ap4_kbps"]
+            .map(|column| recording::rates(&table, column, "in_lap", start).unwrap());
+        let [first, second] = rates.each_ref().map(wifi);
         let rides = [vec![first.clone()], vec![second.clone()], vec![first, second]];
         let rides = rides.map(|wires| drive_over(seed, wires).0);
-        for (sum, latencies) in late.iter_mut().zip(&rides) {
+        let all = rides.iter().chain([&earliest(&rates)]).cloned().collect::<Vec<_>>();
+        for (sum, latencies) in late.iter_mut().zip(&all) {
             *sum += latencies.iter().filter(|late| **late > Duration::from_secs(1)).count();
         }
         p99s.push(rides.map(|latencies| percentile(&latencies, 990)));
     }
     println!("later than a second, of 47,200: {late:?}; p99 {p99s:.1?}");
-    // In 4.2 % of these seconds neither carries anything, in 5.7 % and 10.1 % each alone. More cannot be had.
-    assert!(late[2] as f64 <= 0.75 * late[0].min(late[1]) as f64, "{late:?}");
-    assert!(late[2] as f64 <= 0.05 * 47_200.0, "{late:?}");
+    // In 4.2 % of these seconds neither carries anything, in 5.7 % and 10.1 % each alone: who knew all of them would have
+    // 0.67 of the late commands of the better one, which expects its stalls.
+    assert!(late[2] as f64 <= 0.70 * late[0].min(late[1]) as f64, "{late:?}");
+    assert!(late[2] as f64 <= 1.05 * late[3] as f64, "{late:?}");
 }
 
 /// A car's radio, of which the round trip of each message was recorded.

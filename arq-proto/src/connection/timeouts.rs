@@ -49,7 +49,7 @@ impl Connection {
         let reverse = self.path.acks.loss.upper();
         let chance = self.redundancy().chance();
         let stalled = self.path.recovery.may_be_stalled(now);
-        let outcome = if self.rests() {
+        let outcome = if self.rests() || self.waits_for_any(now) {
             return self.ask_silent(now);
         } else if self.path.recovery.probe_is_due(now, reverse) {
             self.counters.ptos += 1;

@@ -114,9 +114,12 @@ pub(crate) struct Recovery {
     /// Packets before this one went over an earlier path: they are repaired like all others, but what becomes of
     /// them says nothing about this path. [`path::OFF_PATH`] while it is not known which one the peer is on.
     path_from: PacketNumber,
-    /// Packets before this one also left on another path, since this one was silent. Those that are lost say nothing about
-    /// what this path loses while it answers, and those that arrive made the copies needless.
+    /// Packets before this one also left on another path, since this one was silent: those that arrive made the copies
+    /// needless.
     moved_below: PacketNumber,
+    /// Packets before this one left before a silence was over, in which another path took over: those that are lost say nothing
+    /// about what this path loses while it answers.
+    forgiven_below: PacketNumber,
     /// Packets of which another path told first, and when they left: what this path says of them later is their round trip.
     told_elsewhere: VecDeque<(u64, Instant)>,
     /// A round trip that was learnt so, and not told the controller yet.
@@ -176,6 +179,7 @@ impl Recovery {
             largest_acked: None,
             path_from: PacketNumber(0),
             moved_below: PacketNumber(0),
+            forgiven_below: PacketNumber(0),
             told_elsewhere: VecDeque::new(),
             late_sample: None,
             loss_deadline: None,
@@ -423,7 +427,7 @@ impl Recovery {
             if let Some(losses) = &mut self.losses {
                 losses.push(LostPacket::new(number, packet.bytes, cause));
             }
-            if number >= self.path_from.max(self.moved_below).0 {
+            if number >= self.path_from.max(self.forgiven_below).0 {
                 bytes += u64::from(packet.bytes);
                 packets += 1;
                 let number = PacketNumber(number);
@@ -487,11 +491,12 @@ impl Recovery {
         // An acknowledgement later than this is not waited for.
         let settled_before = now.checked_sub(self.rtt.conservative() * 2);
         let is_heard = self.rtt.is_measured();
-        let (loss, path_from, moved_below) = (&mut self.loss, self.path_from, self.moved_below);
+        let (loss, path_from) = (&mut self.loss, self.path_from);
+        let forgiven_below = self.forgiven_below;
         let controller = &mut self.controller;
         let settled = &mut self.outcome.settled;
         self.ledger.prune(now, settled_before, is_heard, |packet| {
-            let is_forgiven = packet.lost && packet.number < moved_below;
+            let is_forgiven = packet.lost && packet.number < forgiven_below;
             if packet.number >= path_from && !is_forgiven {
                 loss.record(packet.lost);
                 controller.on_settled(packet.number, packet.lost);

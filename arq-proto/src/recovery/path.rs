@@ -102,6 +102,7 @@ impl Recovery {
     /// What is in flight leaves on another path as well, since this one is silent. That is no loss, and no congestion.
     pub(crate) fn move_in_flight(&mut self) -> Vec<Content> {
         self.moved_below = self.next_number();
+        self.forgiven_below = self.forgiven_below.max(self.moved_below);
         self.tails.clear();
         self.contents_in_flight().collect()
     }
@@ -112,20 +113,22 @@ impl Recovery {
 
     /// The path answers again.
     pub(crate) fn on_silence_ended(&mut self) {
-        // What asked meanwhile was lost to the silence, too.
-        self.moved_below = self.next_number();
+        // What left meanwhile was lost to the silence, too.
+        self.forgiven_below = self.next_number();
         // It need not be asked any more.
         self.probe_due = false;
         // Rounds under way lack what left elsewhere.
         self.controller.on_sleep();
     }
 
-    /// The path is silent, and others carry what it should: it is only asked, after longer and longer times if the
-    /// questions back off.
-    pub(crate) fn ask(&mut self, now: Instant, backs_off: bool) {
+    /// The path is silent, and is only asked, after longer and longer times if the questions back off. `is_replaced`: others
+    /// carry what it should.
+    pub(crate) fn ask(&mut self, now: Instant, backs_off: bool, is_replaced: bool) {
         self.tails.clear();
-        // The question is lost to the silence as well, if it is; one number may be left out before it.
-        self.moved_below = self.next_number().next().next();
+        if is_replaced {
+            // The question is lost to the silence as well, if it is; one number may be left out before it.
+            self.forgiven_below = self.next_number().next().next();
+        }
         self.pto_count += u32::from(backs_off);
         self.probe_due = true;
         self.asked_at = Some(now);

@@ -176,7 +176,7 @@ fn questions_that_a_silence_swallows_are_no_loss_of_the_path() {
     recovery.on_sent(packet(t0 + 40 * MS, true));
     let _ = recovery.move_in_flight();
     for n in 1..40 {
-        recovery.ask(t0 + 40 * MS + n * 25 * MS, false);
+        recovery.ask(t0 + 40 * MS + n * 25 * MS, false, true);
         recovery.on_sent(packet(t0 + 40 * MS + n * 25 * MS, true));
     }
     // The last one is answered: all before it are lost, those of long ago beyond doubt.

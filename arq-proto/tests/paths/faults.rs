@@ -2,7 +2,7 @@
 
 //! One of two radios misbehaves in another way than being gone.
 
-use std::{cell::RefCell, rc::Rc, time::Duration};
+use std::{cell::RefCell, ops::Range, rc::Rc, time::Duration};
 
 use arq_proto::{Interface, InterfaceUse, PathState, Reliability, SocketId};
 use arq_sim::{
@@ -145,6 +145,36 @@ fn a_dead_direction_costs_at_most_a_tenth_even_where_the_other_radio_is_new() {
             assert!(longest.iter().all(|late| *late <= bound), "{case}: {longest:?}");
             assert!(shares.iter().all(|share| *share <= 1.1), "{case}: {shares:?}");
         }
+    }
+}
+
+/// Both radios are gone for a while: what each side sends meanwhile, and the longest latencies.
+fn both_gone(delay: Duration, outage: Range<Duration>) -> ([u64; 2], [Duration; 2]) {
+    let gone = WireConfig { blackouts: vec![outage.clone()], ..WireConfig::with_delay(delay) };
+    let scenario = Scenario::new(3).wire(gone.clone()).radio(gone).both_send([commands()]);
+    let mut pair = Pair::new(&scenario);
+    pair.run_to_connected(scenario.limit).unwrap();
+    let sent = |pair: &Pair| {
+        [pair.client_side(), pair.server_side()].map(|side| side.connection().stats().bytes_sent)
+    };
+    pair.world.run_for(outage.start.saturating_sub(pair.world.now())).unwrap();
+    let before = sent(&pair);
+    pair.world.run_for(outage.end - outage.start).unwrap();
+    let after = sent(&pair);
+    pair.run_to_delivery(scenario.limit).unwrap();
+    ([0, 1].map(|side| after[side] - before[side]), longest(&pair))
+}
+
+// ARQ-MP-5
+#[test]
+fn while_no_radio_answers_hardly_more_is_sent_than_what_is_new() {
+    for delay in [5 * MS, 30 * MS] {
+        let (sent, longest) = both_gone(delay, 4 * SEC..8 * SEC);
+        // 200 commands of 275 bytes in a packet of their own.
+        let shares = sent.map(|bytes| bytes as f64 / (200.0 * 275.0));
+        println!("{delay:?}: {shares:.2?} of the new ones' bytes, {longest:?}");
+        assert!(shares.iter().all(|share| *share <= 2.5), "{delay:?}: {shares:?}");
+        assert!(longest.iter().all(|late| *late <= 4 * SEC + 400 * MS), "{delay:?}: {longest:?}");
     }
 }
 

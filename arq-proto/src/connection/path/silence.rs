@@ -8,13 +8,14 @@
 //!
 //! Requirements, numbered as in `docs/protocol.md` §11.3:
 //!
-//! - **ARQ-MP-5** A path is silent when its oldest packet of which, and of nothing later, was heard has waited for 1.5
-//!   median round trips (the median and 5 ms, if that is more), or when an interface, a wish or the system says so. What left
-//!   before a silence was over has no part in the median. While another path answers, all that is in flight on a silent one
-//!   leaves there as well, urgent lanes first, and new messages begin there. Nothing counts as lost by that, and no controller hears of it. If it is lost there, it is sent again,
-//!   whatever is in flight on silent paths. The path is asked by PING each PTO base, after 2 s less and less often, and
-//!   used again with the first answer. The larger the share of copies that turned out needless, the longer silence must
-//!   last, up to four times. While no path answers, each does what one path does, and they take turns.
+//! - **ARQ-MP-5** A path is silent when its oldest packet of which, and of nothing later, was heard has waited for 1.5 median
+//!   round trips (the median and 5 ms, if that is more), or when an interface, a wish or the system says so. What left before
+//!   a silence was over has no part in the median. While another path answers, all that is in flight on a silent one leaves
+//!   there as well, urgent lanes first, and new messages begin there. Nothing counts as lost by that, and no controller hears
+//!   of it. If it is lost there, it is sent again, whatever is in flight on silent paths. The path is asked by PING each PTO
+//!   base, after 2 s less and less often, and used again with the first answer. The larger the share of copies that turned
+//!   out needless, the longer silence must last, up to four times. While no path answers, they take turns, and each does what
+//!   one path does, but is only asked once its silence has lasted for three PTO bases.
 
 use std::{
     collections::VecDeque,

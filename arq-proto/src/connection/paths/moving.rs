@@ -28,6 +28,8 @@ const COPIES_MEMORY: Duration = Duration::from_secs(20);
 const MAX_STRETCH: f64 = 4.0;
 /// A silent path is asked each probe time-out for so long: most fades are over by then. Then the questions back off.
 const ASKED_OFTEN_FOR: Duration = Duration::from_secs(2);
+/// While no path answers, each repairs for so many probe time-outs, since chance may explain those, and is only asked then.
+const REPAIRED_FOR: u32 = 3;
 /// A path on which nothing came for so many round trips, though others tell that the peer receives there, has lost its way
 /// back.
 const HALF_OPEN_AFTER: u32 = 3;
@@ -105,12 +107,23 @@ impl Connection {
         self.rests() && now < self.path.told_at + self.path.recovery.rtt().smoothed()
     }
 
+    /// Whether the path that is served is only asked although no other answers: what leaves on it meanwhile would lengthen the
+    /// queue of a radio that stalls, and is lost in a fade.
+    pub(in crate::connection) fn waits_for_any(&self, now: Instant) -> bool {
+        let is_silent = |path: &Path| path.state() == PathState::Silent;
+        let are_silent = is_silent(&self.path) && self.others.iter().any(is_silent);
+        let repairs_for = REPAIRED_FOR * self.path.recovery.pto_base();
+        are_silent && !self.has_usable_other() && self.path.silence.lasts(now) >= repairs_for
+    }
+
     /// The path that is served does not answer: asks it.
     pub(in crate::connection) fn ask_silent(&mut self, now: Instant) {
         self.counters.ptos += 1;
         self.path.ptos += 1;
-        let backs_off = self.path.silence.lasts(now) > ASKED_OFTEN_FOR;
-        self.path.recovery.ask(now, backs_off);
+        let is_replaced = self.has_usable_other();
+        let asked_enough = self.path.silence.lasts(now) > ASKED_OFTEN_FOR;
+        let backs_off = asked_enough || self.waits_for_any(now);
+        self.path.recovery.ask(now, backs_off, is_replaced);
     }
 
     /// Whether silence, not a probe time-out, decides about the path that is served: another one takes over.
