@@ -3,7 +3,7 @@
 //! What leaves on which path? Pure decisions over what is known of each.
 //!
 //! Small messages begin on one path, the *primary*: the one on which a message that leaves at a random moment arrives
-//! soonest, silences included. Another path takes over when it is better by an eighth and 2 ms for a second, or at once until
+//! soonest, silences included. Another path takes over when it is better by an eighth and 2 ms for 100 ms, or at once until
 //! both have answered 32 packets: which path the handshake took is chance. Bulk also
 //! leaves on the others, each chunk on the path that finishes it first (earliest completion first: Lim, Nahum, Towsley,
 //! Gibbens, CoNEXT 2017). A lane's chunk leaves beside the primary only if what is queued before it would keep the primary
@@ -24,7 +24,7 @@ use crate::units::{LaneId, LaneSet, PathNumber, Rate, Reliability};
 /// How much sooner messages must arrive on another path than on the primary, for how long.
 const BETTER_BY: u32 = 8;
 const BETTER_BY_AT_LEAST: Duration = Duration::from_millis(2);
-const BETTER_FOR: Duration = Duration::from_secs(1);
+const BETTER_FOR: Duration = Duration::from_millis(100);
 
 /// What may leave on a path now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,15 +199,15 @@ mod tests {
         };
         let (near, far) = (path(1, 15, 20), path(0, 60, 20));
         assert_eq!(choose(0, &[far, near]), 0, "for a moment only");
-        assert_eq!(choose(500, &[far, path(1, 59, 20)]), 0);
-        assert_eq!(choose(900, &[far, near]), 0, "the second begins anew");
-        assert_eq!(choose(1_899, &[far, near]), 0);
-        assert_eq!(choose(1_900, &[far, near]), 1);
+        assert_eq!(choose(50, &[far, path(1, 59, 20)]), 0);
+        assert_eq!(choose(90, &[far, near]), 0, "the time begins anew");
+        assert_eq!(choose(189, &[far, near]), 0);
+        assert_eq!(choose(190, &[far, near]), 1);
         assert_eq!(choose(9_000, &[path(0, 14, 20), near]), 1, "no better by an eighth");
         // Silences count: the slower path that never falls silent is the better one.
         let fades = Candidate { mean_wait: 80 * MS, ..near };
-        assert_eq!([choose(9_001, &[far, fades]), choose(10_001, &[far, fades])], [1, 0]);
-        // Before there is a history a second is not waited for: one of them may be all that is sent.
+        assert_eq!([choose(9_001, &[far, fades]), choose(9_101, &[far, fades])], [1, 0]);
+        // Before there is a history that time is not waited for: one of them may be all that is sent.
         let new = |path: Candidate| Candidate { is_known: false, ..path };
         assert_eq!(choose(10_001, &[new(path(0, 60, 20)), near]), 1);
         assert_eq!(choose(10_001, &[far, new(path(1, 70, 20))]), 0);
