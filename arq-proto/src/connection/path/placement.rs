@@ -12,7 +12,7 @@
 //! Requirements, numbered as in `docs/protocol.md` §11.3:
 //!
 //! - **ARQ-MP-6** Messages begin on the primary: the path that is soonest, by the first answers at once, by more of them for
-//!   a second. A path that is a backup, or fell silent three times in 10 s, is one only while
+//!   100 ms. A path that is a backup, or fell silent three times in 10 s, is one only while
 //!   there is no other; the latter for 1 s, and twice as long each time that it goes on, up to 60 s.
 //! - **ARQ-MP-7** A chunk of a reliable lane, or of one whose messages are held, leaves beside the primary if it arrives no later
 //!   than the last byte of what is queued at its urgency and above would on the primary.
