@@ -294,10 +294,8 @@ impl RecvLane {
     /// Best effort: newer messages are worth more than old incomplete ones.
     fn drop_oldest_partials(&mut self, now: Instant, before: MessageSeq, cost: u64) {
         while self.held + cost > self.limit {
-            match self.partials.first() {
-                Some(&seq) if seq < before => self.skip_to(now, seq + 1),
-                _ => return,
-            }
+            let Some(&seq) = self.partials.range(..before).next() else { return };
+            self.skip_to(now, seq + 1);
         }
     }
 
@@ -447,7 +445,7 @@ impl RecvLane {
 
 /// Shrinks a queue that is empty again: after thousands of tiny messages it would waste memory, in each of sixteen lanes.
 fn give_back<T>(queue: &mut VecDeque<T>) {
-    if queue.is_empty() && queue.capacity() > KEPT_ROOM {
+    if queue.is_empty() {
         queue.shrink_to(KEPT_ROOM);
     }
 }

@@ -140,9 +140,7 @@ impl Reassembly {
 
     /// Zeros stand for what has not arrived.
     fn fill_up_to(&mut self, bytes: usize) {
-        if self.buffer.len() < bytes {
-            self.buffer.resize(bytes, 0);
-        }
+        self.buffer.resize(self.buffer.len().max(bytes), 0);
     }
 
     /// The place of a chunk that has not arrived, in which nothing waits.
@@ -151,7 +149,8 @@ impl Reassembly {
         (SymbolSet::chunks_of(self.shape) - self.arrived - taken).lowest()
     }
 
-    /// Moves the repair symbol that waits in the place of a chunk, if any, and clears the place.
+    /// Moves the repair symbol that waits in the place of a chunk, if any. The chunk fills that place: only the last one may
+    /// be shorter, and its place is taken last, by the symbol that makes them enough.
     fn vacate(&mut self, place: usize) {
         let Some(index) = self.held.iter().position(|held| usize::from(held.place) == place) else {
             return;
@@ -163,8 +162,6 @@ impl Reassembly {
             self.held[index].place = free as u8;
             self.buffer.copy_within(place * size..(place + 1) * size, free * size);
         }
-        // The last chunk does not fill its place.
-        self.buffer[place * size..(place + 1) * size].fill(0);
     }
 
     fn decode_if_enough(&mut self) {

@@ -472,7 +472,7 @@ impl Message {
     }
 
     pub(crate) fn is_sent(&self) -> bool {
-        self.has_begun() && self.next_symbol().is_none()
+        self.next_symbol().is_none()
     }
 
     /// Whether every chunk has left at least once.
