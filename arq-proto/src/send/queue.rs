@@ -129,6 +129,7 @@ mod tests {
         let auto = limits(None);
         assert!(auto.admits_behind_parts(waiting(200, 400), outlet(20, 0)));
         assert!(!auto.admits_behind_parts(waiting(200, 400), outlet(15, 0)), "107 ms");
+        assert!(!auto.admits_behind_parts(waiting(250, 400), outlet(20, 0)), "100 ms");
         assert!(!auto.admits_behind_parts(waiting(200, 400), outlet(20, 1)), "nothing leaves");
         assert!(!limits(Some(200_000)).admits_behind_parts(waiting(200, 400), outlet(20, 0)));
     }

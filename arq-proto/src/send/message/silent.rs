@@ -74,6 +74,49 @@ mod tests {
         .collect()
     }
 
+    fn message(len: usize, max_chunk: usize) -> Message {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let now = std::time::Instant::now();
+        let mut message = Message::new(Bytes::from(vec![7; len]), now, None);
+        message.begin(max_chunk);
+        message
+    }
+
+    // ARQ-MP-5
+    #[test]
+    fn repair_symbols_on_a_path_that_answers_are_waited_for() {
+        let mut message = message(10_000, 1_112);
+        let sent = send_all(&mut message);
+        message.protect(2);
+        send_all(&mut message);
+        sent[..2].iter().for_each(|&symbol| message.on_lost(0, symbol));
+        message.do_without(&[], true);
+        assert_eq!(send_all(&mut message), []);
+    }
+
+    // ARQ-MP-5
+    #[test]
+    fn a_copy_on_a_silent_path_of_what_has_arrived_is_not_missed() {
+        let mut message = message(10_000, 1_112);
+        let sent = send_all(&mut message);
+        message.on_sent(sent[0]);
+        message.on_acked(0, sent[0]);
+        message.do_without(&contents(&sent[..1]), true);
+        assert_eq!(send_all(&mut message), []);
+    }
+
+    // ARQ-MP-5
+    #[test]
+    fn what_is_out_of_an_earlier_segmentation_stands_for_no_chunk_of_this_one() {
+        let mut message = message(2_000, 2_000);
+        let earlier = send_all(&mut message);
+        message.resegment(1_000);
+        let sent = send_all(&mut message);
+        message.on_lost(1, sent[1]);
+        message.do_without(&contents(&earlier), false);
+        assert_eq!(send_all(&mut message), sent[1..]);
+    }
+
     /// A symbol arrives, or is lost and repaired.
     fn settle(message: &mut Message, symbol: Symbol, arrives: bool, how: (Target, bool)) {
         if arrives {
@@ -97,11 +140,8 @@ mod tests {
             silent in prop::collection::vec(any::<bool>(), 8),
             fates in prop::collection::vec(any::<(prop::sample::Index, bool)>(), 600),
         ) {
-            #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
-            let now = std::time::Instant::now();
             let target = Target::new(Probability::from_ppm(percent * 10_000));
-            let mut message = Message::new(Bytes::from(vec![7; len]), now, None);
-            message.begin(1_100);
+            let mut message = message(len, 1_100);
             let mut out = send_all(&mut message);
             message.protect(if coding { parity } else { 0 });
             // Both paths answer.

@@ -381,3 +381,103 @@ fn a_round_of_copies_that_ends_early_is_followed_by_the_next() {
     message.on_acked(message.segmentation(), Symbol::Source(1));
     assert_eq!(send_all(&mut message), [Symbol::Source(0)]);
 }
+
+// ARQ-REP-5
+#[test]
+fn parity_is_of_the_first_round_and_repairs_are_not() {
+    let mut message = message(10_000, 1_112);
+    let sent = send_all(&mut message);
+    message.protect(2);
+    for parity in [0, 1].map(Symbol::Repair) {
+        assert!(!message.repeats(parity));
+        assert_eq!(message.on_sent(parity), Sent::Parity);
+    }
+    sent.iter().for_each(|&symbol| message.on_lost(0, symbol));
+    message.repair(target(10));
+    assert!(message.repeats(Symbol::Repair(2)));
+    assert_eq!(message.on_sent(Symbol::Repair(2)), Sent::Repair);
+    let kinds = [Sent::New(1), Sent::Parity, Sent::Again, Sent::Repair];
+    assert_eq!(kinds.map(Sent::is_of_first_round), [true, true, false, false]);
+}
+
+// ARQ-REP-1
+#[test]
+fn what_is_out_of_a_message_is_counted_by_its_rounds() {
+    let mut message = message(10_000, 1_112);
+    send_all(&mut message);
+    message.protect(3);
+    message.on_sent(Symbol::Repair(0));
+    let out = message.out();
+    assert_eq!(
+        (out.expected, out.expected_of_first_round),
+        (12, 12),
+        "nine chunks, three of parity"
+    );
+    assert_eq!((out.unused, out.has_left), (MAX_REPAIR_SYMBOLS - 3, true));
+    [0, 1].iter().for_each(|&index| message.on_lost(0, Symbol::Source(index)));
+    message.add(textbook::REPAIR);
+    let out = message.out();
+    assert_eq!((out.expected, out.expected_of_first_round), (12, 10), "two are to leave again");
+    assert!(!out.has_left);
+}
+
+// ARQ-LOS-5
+#[test]
+fn only_a_repair_symbol_that_counted_as_lost_calls_another_back() {
+    let mut message = message(10_000, 1_112);
+    let sent = send_all(&mut message);
+    sent.iter().for_each(|&symbol| message.on_lost(0, symbol));
+    message.repair(Target::new(Probability::ZERO).in_bulk(true));
+    let [first, second] = [0, 1].map(Symbol::Repair);
+    for symbol in [first, second] {
+        message.on_sent(symbol);
+    }
+    assert_eq!(message.repairs.due, 7);
+    message.on_acked(0, first);
+    assert_eq!(message.repairs.due, 7, "it was in flight");
+    message.on_lost(0, second);
+    message.on_acked(0, second);
+    assert_eq!(message.repairs.due, 6);
+}
+
+// ARQ-REP-9
+#[test]
+fn a_message_with_a_copy_to_leave_is_not_bundled() {
+    let mut message = message(300, 1_112);
+    send_all(&mut message);
+    message.protect(1);
+    assert_eq!(message.unacked_sendings(), None);
+}
+
+// ARQ-MP-10
+#[test]
+fn a_double_is_coded_while_the_code_lasts_and_needed_while_its_chunk_is_missing() {
+    let message = |sent, due| {
+        let mut message = message(10_000, 1_112);
+        send_all(&mut message);
+        (message.repairs.sent, message.repairs.due) = (sent, due);
+        message
+    };
+    let chunk = Symbol::Source(3);
+    for (sent, due, coding, double) in [
+        (5, 0, true, Symbol::Repair(5)),
+        (100, 2, true, Symbol::Repair(100)),
+        (127, 0, true, Symbol::Repair(127)),
+        (126, 2, true, chunk),
+        (128, 0, true, chunk),
+        (5, 0, false, chunk),
+    ] {
+        let next = message(sent, due).next_double(chunk, coding);
+        assert_eq!(next, Some(double), "{sent}, {due}, {coding}");
+    }
+    let mut message = message(5, 0);
+    message.on_doubled(Symbol::Repair(5));
+    assert_eq!(message.symbols_in_flight(), 10);
+    assert_eq!(message.next_double(chunk, true), Some(Symbol::Repair(6)));
+    assert_eq!(message.next_double(Symbol::Repair(5), true), None);
+    message.on_acked(0, chunk);
+    assert_eq!(message.next_double(chunk, true), None);
+    let mut whole = self::message(900, 1_112);
+    send_all(&mut whole);
+    assert_eq!(whole.next_double(Symbol::Source(0), true), Some(Symbol::Source(0)));
+}
