@@ -153,6 +153,8 @@ mod tests {
             // Another little sleep does not hide what waited through the first one.
             ages.on_awake(t0 + 8_000 * MS, t0 + 8_250 * MS);
             assert_eq!(read(&mut ages, 2_000, 8_250), 6_240);
+            assert_eq!(read(&mut ages, 2_000, 8_499), 6_489);
+            assert_eq!(read(&mut ages, 2_000, 8_500), 0, "what waited is read by now");
             assert_eq!(read(&mut ages, 2_000, 9_300), 0, "nothing waits that long");
         }
     }
@@ -173,5 +175,44 @@ mod tests {
         ages.on_awake(t0 + (woke - 250) * MS, t0 + woke * MS);
         let waited = ages.on_timestamp(t0 + woke * MS, woke - 3_000);
         assert_eq!(waited, Some(Duration::ZERO));
+    }
+
+    /// The offset of the clocks is not learned from what waited.
+    // ARQ-BEF-7
+    #[test]
+    fn each_of_two_long_sleeps_makes_what_waited_old() {
+        let (mut ages, t0) = ages();
+        ages.on_timestamp(t0 + 20 * MS, 0);
+        ages.on_awake(t0 + 100 * MS, t0 + 7_100 * MS);
+        assert_eq!(ages.on_timestamp(t0 + 7_100 * MS, 80), Some(7_000 * MS));
+        ages.on_awake(t0 + 7_200 * MS, t0 + 10_200 * MS);
+        assert_eq!(ages.on_timestamp(t0 + 10_200 * MS, 8_180), Some(2_000 * MS));
+    }
+
+    // ARQ-BEF-7
+    #[test]
+    fn a_sleep_counts_if_it_is_longer_than_the_deadline_and_from_its_own_start() {
+        let (mut ages, t0) = ages();
+        ages.on_timestamp(t0, 0);
+        ages.on_awake(t0, t0 + 200 * MS);
+        assert_eq!(ages.on_timestamp(t0 + 200 * MS, 0), Some(Duration::ZERO));
+        ages.on_awake(t0 + 200 * MS, t0 + 401 * MS);
+        assert_eq!(ages.on_timestamp(t0 + 401 * MS, 0), Some(201 * MS));
+        // What waited is read for as long again; then another sleep begins.
+        ages.on_awake(t0 + 602 * MS, t0 + 902 * MS);
+        assert_eq!(ages.on_timestamp(t0 + 902 * MS, 0), Some(300 * MS));
+    }
+
+    // ARQ-BEF-7
+    #[test]
+    fn stalls_are_looked_for_within_half_the_deadline_of_what_was_heard() {
+        let (mut ages, t0) = ages();
+        assert_eq!(ages.watch_deadline(t0), None, "nothing was heard");
+        ages.on_timestamp(t0, 0);
+        assert_eq!(ages.watch_deadline(t0), Some(t0 + 100 * MS));
+        assert_eq!(ages.watch_deadline(t0 + 999 * MS), Some(t0 + 1_099 * MS));
+        assert_eq!(ages.watch_deadline(t0 + 1_000 * MS), None);
+        ages.set_deadline(4 * MS);
+        assert_eq!(ages.watch_deadline(t0), Some(t0 + 5 * MS));
     }
 }

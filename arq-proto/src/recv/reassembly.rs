@@ -313,6 +313,7 @@ mod tests {
             for pick in picks.into_iter().chain(0..=255) {
                 let complete = seen.len() >= count;
                 prop_assert_eq!(reassembly.is_complete(), complete);
+                prop_assert_eq!(reassembly.missing(), count.saturating_sub(seen.len()));
                 let index = usize::from(pick & 127);
                 let new = if pick >= 128 {
                     let mut data = Vec::new();

@@ -120,8 +120,11 @@ mod tests {
         let mut spare = Spare::default();
         let read = message(40_000);
         spare.keep(read.clone());
-        spare.keep(message(100));
+        spare.keep(message(WORTH_RECYCLING_BYTES - 1));
         assert_eq!(bytes(&spare), 0);
+        spare.keep(message(WORTH_RECYCLING_BYTES));
+        assert_eq!(bytes(&spare), WORTH_RECYCLING_BYTES);
+        spare.buffers.clear();
         for _ in 0..2 * MAX_BUFFERS {
             spare.keep(message(40_000));
         }
