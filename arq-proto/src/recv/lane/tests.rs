@@ -80,6 +80,7 @@ fn a_wider_lane_holds_more() {
     assert_eq!(on_chunk(&mut lane, t0, &long), Err(Violation::Credit));
     lane.widen(LIMIT + 64);
     assert_eq!(on_chunk(&mut lane, t0, &long), Ok(Received::Stored));
+    assert_eq!(on_chunk(&mut lane, t0, &whole(2, b"x")), Err(Violation::Credit));
 }
 
 // ARQ-FLW-1
