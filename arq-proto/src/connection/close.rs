@@ -139,13 +139,13 @@ impl Connection {
     fn stop(&mut self, error: ConnectionError) {
         self.stop_timers();
         self.outgoing.clear();
-        let readable = self.incoming.end_hold(self.now);
+        let readable = self.incoming.end_hold(self.clock.now);
         self.events.extend(readable.iter().map(Event::Readable));
         self.path.recovery.forget_all();
         self.others.iter_mut().for_each(|path| path.recovery.forget_all());
         if self.close_reason.is_none() {
             if let Some(observer) = &mut self.observer {
-                observer.closed(self.now, &error);
+                observer.closed(self.clock.now, &error);
             }
             self.close_reason = Some(error.clone());
             self.events.push_back(Event::Closed(error));

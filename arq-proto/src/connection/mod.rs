@@ -99,13 +99,32 @@ struct Life {
     spared_at: Option<Instant>,
 }
 
+/// Who the peer is.
+#[derive(Debug)]
+struct Peer {
+    /// What its application told in the handshake.
+    app_params: Bytes,
+    /// What the handshake has proved.
+    identity: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+/// The time, as it was passed in.
+#[derive(Debug)]
+struct Clock {
+    /// What timestamps count from.
+    epoch: Instant,
+    /// The latest. Earlier ones count as this one.
+    now: Instant,
+    /// When timers last had a chance to fire.
+    driven_at: Instant,
+}
+
 /// One association. See the [crate] documentation for how it is driven.
 #[derive(Debug)]
 pub struct Connection {
     config: ValidConfig,
     state: State,
-    peer_app_params: Bytes,
-    peer_identity: Option<Arc<dyn Any + Send + Sync>>,
+    peer: Peer,
 
     protection: PacketProtection,
     /// Until the peer has used its keys.
@@ -117,10 +136,7 @@ pub struct Connection {
     incoming: Incoming,
 
     timers: Timers,
-    /// What timestamps count from.
-    epoch: Instant,
-    now: Instant,
-    driven_at: Instant,
+    clock: Clock,
     life: Life,
     /// This side has opened the connection.
     dialled: bool,
@@ -155,12 +171,9 @@ impl Connection {
             incoming: Incoming::new(&config, now),
             config,
             state,
-            peer_app_params: Bytes::new(),
-            peer_identity: None,
+            peer: Peer { app_params: Bytes::new(), identity: None },
             timers: Timers::default(),
-            epoch: now,
-            now,
-            driven_at: now,
+            clock: Clock { epoch: now, now, driven_at: now },
             life: Life { heard_at: now, spared_at: None },
             dialled,
             other_port: OtherPort::default(),
@@ -195,7 +208,7 @@ impl Connection {
         self.outgoing.set_lane_credit(params.lane_window_bytes);
         self.incoming.set_hold(params.hold);
         self.outgoing.peer_takes_repair = params.repair;
-        self.peer_app_params = params.app;
+        self.peer.app_params = params.app;
     }
 
     // ---- the application's verbs ----
@@ -330,14 +343,14 @@ impl Connection {
     /// The peer's [`Config::app_params`](crate::Config::app_params), once connected.
     #[must_use]
     pub fn peer_app_params(&self) -> &[u8] {
-        &self.peer_app_params
+        &self.peer.app_params
     }
 
     /// Who the peer has proved to be, once connected, where packets are sealed: what
     /// [`Session::peer`](crate::session::Session::peer) told.
     #[must_use]
     pub fn peer_identity(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        self.peer_identity.clone()
+        self.peer.identity.clone()
     }
 
     /// The longest datagram that may be sent now, but for probes, in bytes of UDP payload.
@@ -384,7 +397,7 @@ impl Connection {
         stats.key_updates = self.protection.key_updates();
         self.path.fill(&mut stats);
         self.others.iter().for_each(|path| path.add_to(&mut stats));
-        self.outgoing.fill(self.now, &mut stats);
+        self.outgoing.fill(self.clock.now, &mut stats);
         self.incoming.fill(&mut stats);
         // A chunk is shorter than a datagram.
         stats.chunk_bytes = self.chunk_limits().new as u16;
@@ -400,17 +413,17 @@ impl Connection {
 
     /// Time never goes backwards in here.
     fn advance(&mut self, now: Instant) -> Instant {
-        if now < self.now {
+        if now < self.clock.now {
             self.counters.clock_regressions += 1;
         }
-        self.now = self.now.max(now);
-        self.now
+        self.clock.now = self.clock.now.max(now);
+        self.clock.now
     }
 
     /// The side is driven: what was received is read, and timers fire. Not so when the application sends.
     fn drive(&mut self, now: Instant) -> Instant {
         let now = self.advance(now);
-        let driven_at = std::mem::replace(&mut self.driven_at, now);
+        let driven_at = std::mem::replace(&mut self.clock.driven_at, now);
         if now - driven_at >= sleep::MIN_SLEEP {
             if let Some((due, ..)) = self.next_timer() {
                 self.with_each_path(|connection| {

@@ -75,14 +75,14 @@ impl Connection {
         }
         // Small packets stay small: what drops long ones must not take the new message.
         draft.end = draft.end.min(draft.start + usize::from(BASE_MTU) - self.tag_bytes());
-        let Self { outgoing, counters, config, epoch, .. } = self;
+        let Self { outgoing, counters, config, clock, .. } = self;
         let Outgoing { bundle, lanes, scratch, .. } = outgoing;
         bundle.retain(|small| lanes[small.lane].unacked_sendings(small.at.seq).is_some());
         for small in bundle.iter_mut() {
             let SymbolRef { seq, segmentation, symbol, frame_len } = small.at;
             let lane = &mut lanes[small.lane];
             let Some(sendings) = lane.unacked_sendings(seq) else { continue };
-            let timestamp = timestamp_of(config, *epoch, small.lane, lane, seq);
+            let timestamp = timestamp_of(config, clock.epoch, small.lane, lane, seq);
             let fits = draft.len_with(frame_len, timestamp) <= draft.room(out);
             if fits && redundancy.bundles(now, small, sendings) {
                 small.left_at = now;

@@ -437,7 +437,7 @@ impl Connection {
                 continue;
             }
             from[id.index()] = seq;
-            let timestamp = timestamp_of(&self.config, self.epoch, id, lane, seq);
+            let timestamp = timestamp_of(&self.config, self.clock.epoch, id, lane, seq);
             let needed = draft.len_with(next.frame_len, timestamp);
             draft.stay_short(out.len() + needed, short_end);
             if needed > draft.room(out) {
@@ -478,7 +478,7 @@ impl Connection {
         }
         let is_due = now >= self.outgoing.time_due_at && draft.timestamp.is_none();
         if is_due && draft.room(out) >= Frame::TIMESTAMP_BYTES {
-            draft.put_timestamp(out, Some((TIME_LANE, timestamp(self.epoch, now))));
+            draft.put_timestamp(out, Some((TIME_LANE, timestamp(self.clock.epoch, now))));
         }
         if draft.timestamp.is_some() {
             self.outgoing.time_due_at = now + TIME_INTERVAL;

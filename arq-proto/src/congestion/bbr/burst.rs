@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// What leaves later than this after the first packet was paced: it says nothing about bursts.
-const BURST_TIME: Duration = Duration::from_millis(1);
+const UNPACED_TIME: Duration = Duration::from_millis(1);
 /// Shorter bursts are the pacer's own.
 const LEAST_OF_A_BURST: u64 = 8;
 /// Four of zenoh's batches; and what a socket buffer of the usual size holds.
@@ -31,8 +31,8 @@ const MAX_BYTES: u64 = 256 << 10;
 /// Bursts that await acknowledgements.
 const MAX_BURSTS: usize = 16;
 /// Bursts without growth after a queue, and after loss.
-const HOLD_AFTER_QUEUE: u32 = 8;
-const HOLD_AFTER_LOSS: u32 = 64;
+const HELD_AFTER_QUEUE: u32 = 8;
+const HELD_AFTER_LOSS: u32 = 64;
 /// Bursts in a row that must show a queue before start-up ends: one may be a host that was busy.
 const QUEUED_BURSTS: u32 = 3;
 
@@ -41,7 +41,7 @@ const QUEUED_BURSTS: u32 = 3;
 struct Burst {
     first: PacketNumber,
     began: Instant,
-    /// From the first to the last of those that left within [`BURST_TIME`].
+    /// From the first to the last of those that left within [`UNPACED_TIME`].
     sent_over: Duration,
     /// Their numbers end before this one; between them are those of packets that only acknowledge.
     end: PacketNumber,
@@ -105,7 +105,7 @@ impl Bursts {
         }
         let Some(burst) = self.bursts.back_mut() else { return };
         let after = sample.now.saturating_duration_since(burst.began);
-        if after <= BURST_TIME {
+        if after <= UNPACED_TIME {
             burst.sent_over = after;
             burst.end = PacketNumber(sample.number.0 + 1);
             burst.packets += 1;
@@ -157,12 +157,12 @@ impl Bursts {
         }
         if loss.is_beyond_chance(burst.lost.min(burst.packets), burst.packets) {
             self.bytes = self.bytes.min(tested) / 2;
-            self.hold = HOLD_AFTER_LOSS;
+            self.hold = HELD_AFTER_LOSS;
             return None;
         }
         if min_rtt.may_show_queue(least_rtt) {
             self.bytes = self.bytes.min(tested / 2);
-            self.hold = HOLD_AFTER_QUEUE;
+            self.hold = HELD_AFTER_QUEUE;
             self.queued += 1;
             return None;
         }
@@ -287,7 +287,7 @@ mod tests {
     // ARQ-CC-9
     #[test]
     fn a_queue_or_loss_cuts_it_and_nothing_grows_for_a_while() {
-        for (lost, queue, hold) in [(0, 4 * MS, HOLD_AFTER_QUEUE), (35, MS, HOLD_AFTER_LOSS)] {
+        for (lost, queue, hold) in [(0, 4 * MS, HELD_AFTER_QUEUE), (35, MS, HELD_AFTER_LOSS)] {
             let mut path = Path::new();
             path.burst(20, 0, MS);
             assert_eq!(path.burst(40, lost, queue), None, "nothing is shown by that");

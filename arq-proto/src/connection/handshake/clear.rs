@@ -268,7 +268,7 @@ impl Connection {
         if let State::Open { cookie } | State::Flushing { cookie } = &mut self.state {
             *cookie = None;
         }
-        self.follow_interfaces(self.now);
+        self.follow_interfaces(self.clock.now);
     }
 
     pub(in crate::connection) fn cookie(&self) -> Option<Cookie<'_>> {

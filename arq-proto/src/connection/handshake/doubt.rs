@@ -43,7 +43,7 @@ impl Connection {
         hello.believed_at = Some(asking.began + REFUSAL_DOUBTED_FOR);
         asking.doubt = Some(Doubt { cause, told });
         handshake.session = None;
-        self.on_hello_timer(self.now);
+        self.on_hello_timer(self.clock.now);
     }
 
     /// Whether what did not open is the answer of somebody else than the one who is in doubt.

@@ -118,7 +118,7 @@ impl Connection {
         if (terms.client, terms.server) != (client, server) {
             return Err(differs("the peer speaks of other ids than its packets".into()));
         }
-        self.peer_identity = session.peer();
+        self.peer.identity = session.peer();
         self.path.peer_local_ip = client_ip;
         let paths_key = session.export();
         let update_after = self.config.key_update_packets.into();

@@ -114,7 +114,7 @@ impl Connection {
 
     /// A new session under an id of its own.
     fn begin_attempt(&mut self) -> Result<(), SessionError> {
-        let now = self.now;
+        let now = self.clock.now;
         let params = Self::params(&self.config);
         let Some(handshake) = &mut self.handshake else { return Ok(()) };
         let Side::Client(asking) = &mut handshake.side else { return Ok(()) };

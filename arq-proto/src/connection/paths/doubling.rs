@@ -149,7 +149,7 @@ impl Connection {
     /// Puts a symbol into a packet, unless it is of no use any more; `false` if there is no room for it.
     fn offer_double(&mut self, out: &mut Vec<u8>, draft: &mut Draft, double: &Double) -> bool {
         let Double { lane, at, .. } = *double;
-        let Self { outgoing, config, epoch, path, .. } = self;
+        let Self { outgoing, config, clock, path, .. } = self;
         let sending = &mut outgoing.lanes[lane];
         let at = match &double.frame {
             Some(_) => Some(at),
@@ -158,7 +158,7 @@ impl Connection {
         let Some(at) = at else { return true };
         let timestamp = match &double.frame {
             Some(_) => None,
-            None => timestamp_of(config, *epoch, lane, sending, at.seq),
+            None => timestamp_of(config, clock.epoch, lane, sending, at.seq),
         };
         if draft.len_with(at.frame_len, timestamp) > draft.room(out) {
             return false;

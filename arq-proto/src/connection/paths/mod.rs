@@ -272,21 +272,21 @@ impl Connection {
             bytes_sent: path.bytes_sent,
             bytes_received: path.bytes_received,
             ptos: path.ptos,
-            silences: path.silence.totals(self.now).0,
-            silent_time: path.silence.totals(self.now).1,
+            silences: path.silence.totals(self.clock.now).0,
+            silent_time: path.silence.totals(self.clock.now).1,
             common_silence: self.others.together.share(),
             needless_bytes: path.needless_bytes,
             window_bytes: path.recovery.window_bytes(),
             in_flight_bytes: path.recovery.in_flight_bytes(),
             path_mtu_bytes: path.mtu.size(),
-            budget_bytes: path.meter.as_ref().map(|meter| meter.budget.left_bytes(self.now)),
+            budget_bytes: path.meter.as_ref().map(|meter| meter.budget.left_bytes(self.clock.now)),
         })
     }
 
     /// Bytes of copies that turned out needless, per byte that was needed, over the last twenty seconds or so.
     #[must_use]
     pub fn needless_share(&self) -> f64 {
-        self.others.copies.share(self.now)
+        self.others.copies.share(self.clock.now)
     }
 
     /// The interface of a path has come up, gone, or is for other use than before. Of the side that has dialled; each
