@@ -55,10 +55,7 @@ impl Recovery {
             self.tails.pop_front();
         }
         if let Some((number, sent_at, app_limited)) = newly.largest {
-            self.acked_at = Some(now);
-            self.listen_until = None;
-            self.pto_count = 0;
-            self.probe_budget = None;
+            self.end_silence(now);
             let of_this_path = number >= self.path_from;
             let is_sample = of_this_path && took_this_path && number == ack.largest();
             if took_this_path {
@@ -73,7 +70,7 @@ impl Recovery {
                 self.controller.on_ce(&CeSample { now, packets: marks, sent_at });
             }
             if of_this_path && newly.bytes > 0 {
-                self.controller.on_ack(&AckSample {
+                let sample = AckSample {
                     now,
                     bytes: newly.bytes,
                     packets: newly.packets,
@@ -83,18 +80,30 @@ impl Recovery {
                     smoothed_rtt: self.rtt.smoothed(),
                     in_flight_bytes: in_flight_before,
                     app_limited,
-                });
-                let sending = self.sending();
-                if let Some(breaker) = &mut self.breaker {
-                    let NewlyAcked { bytes, packets, longest, .. } = newly;
-                    let delivered = Delivered { bytes, packets, longest, largest: number };
-                    breaker.on_ack(now, delivered, sending);
-                }
+                };
+                self.on_delivered(&sample, newly.longest);
             }
         }
         self.detect(now);
         self.prune(now);
         Ok(self.take_outcome())
+    }
+
+    fn end_silence(&mut self, now: Instant) {
+        self.acked_at = Some(now);
+        self.listen_until = None;
+        self.pto_count = 0;
+        self.probe_budget = None;
+    }
+
+    /// Tells the controller and the circuit breaker. `longest`: bytes of the longest packet.
+    fn on_delivered(&mut self, sample: &AckSample, longest: u64) {
+        self.controller.on_ack(sample);
+        let sending = self.sending();
+        if let Some(breaker) = &mut self.breaker {
+            let &AckSample { now, bytes, packets, largest, .. } = sample;
+            breaker.on_ack(now, Delivered { bytes, packets, longest, largest }, sending);
+        }
     }
 
     /// An acknowledgement on this path is too late to be news: it still tells how long this path takes.
