@@ -211,13 +211,14 @@ mod tests {
             let verdicts = check::judge(&[], REPEATS).into_iter().map(|verdict| verdict.target);
             verdicts.filter(|target| args(only).decides(target)).collect::<Vec<_>>()
         };
-        assert_eq!(targets(&[]).len(), 17);
+        assert_eq!(targets(&[]).len(), 21);
         assert_eq!(targets(&["goodput", MANY_LINKS]), ["T4", "T10", "W2"]);
         assert_eq!(targets(&["drop-rate"]), ["T1", "T3", "T11", "E1"]);
         assert_eq!(targets(&["two-radios"]), ["M1"]);
+        assert_eq!(targets(&["recorded", "thin-radio"]), ["R1", "R2", "R4"]);
         // Nothing that is judged is left to no scenario.
         let names: Vec<_> = NEEDS.iter().map(|need| need.scenario).chain([MANY_LINKS]).collect();
-        assert_eq!(targets(&names).len(), 17);
+        assert_eq!(targets(&names).len(), 21);
     }
 
     #[test]
