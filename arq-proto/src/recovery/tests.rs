@@ -122,18 +122,24 @@ fn a_round_trip_is_as_long_as_the_oldest_unheard_packet_waits() {
     assert_eq!(at(&mut recovery, 1_000), recovery.rtt().smoothed(), "all of it was heard");
 }
 
+/// A round trip takes 20 ms. A packet of 100 ms is given up at 200.
+fn after_a_time_out(t0: Instant) -> Recovery {
+    let mut recovery = recovery(t0);
+    recovery.on_sent(packet(t0, true));
+    let _ = acknowledge(&mut recovery, t0 + 20 * MS, 0);
+    recovery.on_sent(packet(t0 + 100 * MS, true));
+    assert!(!recovery.may_be_stalled(t0 + 101 * MS), "nothing is known of stalls");
+    assert!(recovery.on_pto(t0 + 200 * MS, Probability::ZERO, false).by_time_out);
+    recovery
+}
+
 // ARQ-PTO-10
 #[test]
 fn a_silence_is_taken_for_a_stall_like_the_last_one_until_one_was_none() {
     #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
     let t0 = Instant::now();
-    let mut recovery = recovery(t0);
+    let mut recovery = after_a_time_out(t0);
     let at = |ms: u32| t0 + ms * MS;
-    recovery.on_sent(packet(t0, true));
-    let _ = acknowledge(&mut recovery, at(20), 0);
-    recovery.on_sent(packet(at(100), true));
-    assert!(!recovery.may_be_stalled(at(101)), "nothing is known of stalls");
-    assert!(recovery.on_pto(at(200), Probability::ZERO, false).by_time_out);
     // It arrives after all, half a second after it left.
     let _ = acknowledge(&mut recovery, at(600), 1);
     recovery.on_sent(packet(at(1_000), true));
@@ -151,12 +157,8 @@ fn a_silence_is_taken_for_a_stall_like_the_last_one_until_one_was_none() {
 fn a_lost_acknowledgement_is_no_stall() {
     #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
     let t0 = Instant::now();
-    let mut recovery = recovery(t0);
+    let mut recovery = after_a_time_out(t0);
     let at = |ms: u32| t0 + ms * MS;
-    recovery.on_sent(packet(t0, true));
-    let _ = acknowledge(&mut recovery, at(20), 0);
-    recovery.on_sent(packet(at(100), true));
-    assert!(recovery.on_pto(at(200), Probability::ZERO, false).by_time_out);
     recovery.on_sent(packet(at(600), true));
     // The packet has arrived; so says what answers the probe.
     let _ = acknowledge(&mut recovery, at(620), 1);
