@@ -26,9 +26,9 @@ const ACKS_PER_ROUND_TRIP: u64 = 16;
 const CHEAP_ACK_PACKETS: u64 = 8;
 const MIN_ACKS_PER_ROUND_TRIP: u64 = 8;
 const MAX_PACKETS_PER_ACK: u64 = 32;
-/// ACKs share the way back with data of our own. Beside it one that covers fewer than [`PACKETS_PER_ACK_BESIDE_DATA`]
-/// packets waits until the time between this many in a round trip has passed.
+/// ACKs share the way back with data of our own. While that leaves, so many ACKs leave in a round trip.
 const ACKS_BESIDE_DATA: u32 = 4;
+/// An ACK that covers so many packets leaves in any case.
 const PACKETS_PER_ACK_BESIDE_DATA: u64 = 16;
 /// Who keeps nothing out of order tells at least so often what it has, while packets arrive.
 const SILENT_FOR: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ pub(crate) struct AckManager {
     due: bool,
     /// When an ACK last left, or was first wanted.
     told_at: Option<Instant>,
-    /// When data of our own last left, and the round trip.
+    /// When data of our own last left, and how long its answer takes.
     data: Option<(Instant, Duration)>,
     /// A hole opened or closed since the last acknowledgement.
     gap: bool,
@@ -164,7 +164,7 @@ impl AckManager {
         }
     }
 
-    /// When an acknowledgement may leave at which nothing is urgent.
+    /// When an acknowledgement that is not urgent may leave.
     fn earliest_beside_data(&self, now: Instant) -> Instant {
         let data = self.data.filter(|(at, rtt)| now.saturating_duration_since(*at) < *rtt);
         match self.told_at.zip(data) {
@@ -175,7 +175,7 @@ impl AckManager {
         }
     }
 
-    /// Data of our own leaves, and its answer takes a round trip.
+    /// Data of our own leaves. `rtt`: how long its answer takes.
     pub(crate) fn on_data_sent(&mut self, now: Instant, rtt: Duration) {
         self.data = Some((now, rtt));
     }

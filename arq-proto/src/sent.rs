@@ -140,7 +140,7 @@ impl SentPacket {
 const LOST_MEMORY: Duration = Duration::from_secs(15);
 /// Packets remembered beside those of interest, and acknowledgements among those.
 const MAX_REMEMBERED: u64 = 4_096;
-/// Before the peer's first answer so many packets at most follow one that counts as lost and may just wait.
+/// Before the peer's first answer a packet that counts as lost may just wait, until so many packets follow it.
 const OPEN_WHILE_UNHEARD: u64 = 256;
 /// The peer decides when it answers, and until then may have every packet of its own acknowledged at once. So no
 /// more packets than these follow the least unacked one, beside those of so many of the largest flights since the last

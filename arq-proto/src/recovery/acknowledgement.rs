@@ -13,7 +13,7 @@ use crate::{
     wire::ack::Ack,
 };
 
-/// So many probe time-outs make a stall. Less costs one repetition.
+/// A silence is a stall if it is longer than so many probe time-outs. A shorter one costs one repetition.
 const LEAST_STALL: u32 = 2;
 
 impl Recovery {

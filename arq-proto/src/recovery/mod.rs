@@ -36,8 +36,8 @@
 //! - **ARQ-PTO-7** The end of a flight has a timer of its own that later packets do not restart.
 //! - **ARQ-PTO-8** Timers exclude stalls (ARQ-RTT-2).
 //! - **ARQ-PTO-9** Where only PINGs and FORGETs are in flight, the first probe waits at least 250 ms.
-//! - **ARQ-PTO-10** After a stall (a spurious time-out by F-RTO, RFC 5682) no time-out declares anything lost until a
-//!   silence is longer by a quarter. A time-out that was not spurious ends this.
+//! - **ARQ-PTO-10** After a stall (a spurious time-out by F-RTO, RFC 5682) no time-out declares anything lost until the
+//!   silence is a quarter longer than that stall. A time-out that was not spurious ends this.
 
 mod acknowledgement;
 pub(crate) mod ecn;
@@ -144,7 +144,7 @@ pub(crate) struct Recovery {
     heard_at: Instant,
     /// The number after those that were silent when the first probe of this silence was due.
     silent_from: PacketNumber,
-    /// How late what time-outs gave up has arrived, and a quarter more, since all of it was last lost.
+    /// How long a silence may be taken for a stall: a quarter longer than the longest stall since the last outage.
     stall: Duration,
     /// What was found out and not told yet. Its buffers are filled for every acknowledgement.
     outcome: Outcome,

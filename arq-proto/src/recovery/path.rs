@@ -15,7 +15,7 @@ use crate::{
 /// Packets that are looked at, at most, to see what was lost in a row.
 const LOOKED_BACK: usize = 512;
 
-/// So many round trips without an answer may be the length of one. More is an outage.
+/// A packet that is unheard for longer, in smoothed round trips, tells of an outage and not of a longer round trip.
 const MOST_ROUND_TRIPS: u32 = 4;
 
 /// No packet has this number.

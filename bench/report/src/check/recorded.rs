@@ -37,7 +37,7 @@ struct Radio<'a> {
     rivals: Vec<&'a Summary>,
 }
 
-/// All settings in the order of the scenario, of which each has the same radio as the one before or the next one.
+/// All settings in the order of the scenario: of each radio the beacon alone comes right before the one beside bulk.
 fn radios<'a>(evidence: &'a Evidence<'_>, tally: &mut Tally) -> Vec<Radio<'a>> {
     let scenario = match scenario::find(RECORDED) {
         Ok(scenario) => scenario,
