@@ -76,6 +76,11 @@ impl PathLoss {
         self.previous_lost = lost;
     }
 
+    /// Whether anything was lost, or seems to be.
+    pub(crate) fn loses(&self) -> bool {
+        self.loses
+    }
+
     /// A packet seems to be lost: its fate is recorded later, when that of all before it is known.
     pub(crate) fn on_first_sign(&mut self) {
         self.loses = true;

@@ -100,6 +100,7 @@ impl Recovery {
             calm: self.loss.calm_beside(others),
             mean: self.loss.mean(),
             mean_run: self.loss.mean_run(),
+            loses: self.loss.loses(),
         }
     }
 }

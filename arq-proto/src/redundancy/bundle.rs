@@ -74,10 +74,14 @@ impl Bundle {
 }
 
 impl Redundancy {
-    /// Whether bundling may pay: neither with hardly any loss, nor where bursts outlast all sendings.
+    /// Whether bundling may pay: neither with hardly any loss, nor where bursts outlast all sendings. Each copy doubles what
+    /// a message costs, so as long as nothing was lost the mean decides, which twenty packets bring below [`MIN_LOSS`],
+    /// instead of the calm estimate, which takes three hundred.
     pub(crate) fn may_bundle(&self) -> bool {
-        let worthwhile = self.channel.calm.as_f64() > MIN_LOSS;
-        self.is_auto() && worthwhile && self.channel.burst_factor() <= f64::from(MAX_SENDINGS)
+        let channel = &self.channel;
+        let is_assured = !channel.loses && channel.mean.as_f64() <= MIN_LOSS;
+        let worthwhile = !is_assured && channel.calm.as_f64() > MIN_LOSS;
+        self.is_auto() && worthwhile && channel.burst_factor() <= f64::from(MAX_SENDINGS)
     }
 
     /// Whether a small message that left `sendings` times is worth its bytes in a packet that leaves now anyway.
@@ -97,6 +101,7 @@ impl Redundancy {
 mod tests {
     use super::*;
     use crate::{
+        path_loss::PathLoss,
         redundancy::Channel,
         symbol::Symbol,
         units::{MessageSeq, Rate, Reliability},
@@ -148,6 +153,26 @@ mod tests {
         assert!(!bundles(&Redundancy { rate, ..Redundancy::over(Channel::of(10, 1.0)) }, 1, MS));
         // Nor where bursts outlast them.
         assert!(bundled(10, 4.0, 1, 20 * MS) && !bundled(10, 5.0, 1, 20 * MS));
+    }
+
+    // ARQ-REP-9
+    #[test]
+    fn twenty_packets_that_arrived_end_bundling_until_one_seems_lost() {
+        let over = |loss: &PathLoss| {
+            let (calm, mean) = (loss.calm(), loss.mean());
+            let channel = Channel { calm, mean, loses: loss.loses(), ..Channel::of(0, 1.0) };
+            Redundancy::over(channel).may_bundle()
+        };
+        let mut loss = PathLoss::default();
+        let packets = (0..100).take_while(|_| {
+            let bundles = over(&loss);
+            loss.record(false);
+            bundles
+        });
+        assert_eq!(packets.count(), 20);
+        assert!(!over(&loss));
+        loss.on_first_sign();
+        assert!(over(&loss));
     }
 
     /// Whether a message of 250 bytes is bundled, which takes 0.2 ms.

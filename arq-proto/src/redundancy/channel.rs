@@ -18,6 +18,8 @@ pub(crate) struct Channel {
     pub(crate) mean: Probability,
     /// Mean number lost in a row.
     pub(crate) mean_run: f64,
+    /// Something was lost, or seems to be: the rates are more than what is assumed at first.
+    pub(crate) loses: bool,
 }
 
 /// Bursts longer than this are not chance.
@@ -28,7 +30,7 @@ const LEAST_LOSS: f64 = 0.008;
 impl Channel {
     /// Each packet is lost with this probability.
     pub(crate) const fn independent(loss: Probability) -> Self {
-        Self { upper: loss, calm: loss, mean: loss, mean_run: 1.0 }
+        Self { upper: loss, calm: loss, mean: loss, mean_run: 1.0, loses: true }
     }
 
     /// Mean run of losses, as a multiple of that of independent losses.
@@ -54,7 +56,7 @@ impl Channel {
     #[cfg(test)]
     pub(super) fn of(percent: u32, mean_run: f64) -> Self {
         let loss = Probability::from_ppm(percent * 10_000);
-        Self { upper: loss, calm: loss, mean: loss, mean_run }
+        Self { upper: loss, calm: loss, mean: loss, mean_run, loses: true }
     }
 }
 

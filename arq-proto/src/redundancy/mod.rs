@@ -28,7 +28,8 @@
 //! - **ARQ-REP-7** A message up to 16 KiB MAY have more chunks than necessary, no two of which fit a packet.
 //! - **ARQ-REP-8** A lost ACK declares nothing lost; *suspect* messages get up to 64 repair symbols per time-out.
 //! - **ARQ-REP-9** The last packet of a flight is filled up to 1,200 bytes with earlier unacknowledged one-chunk
-//!   messages (bundling), four sendings each at most.
+//!   messages (bundling), four sendings each at most; not once a path's first twenty packets have arrived, until one
+//!   seems lost.
 
 pub(crate) mod ahead;
 pub(crate) mod bundle;

@@ -97,8 +97,9 @@ fn within_an_outage_messages_take_the_other_radio_at_once() {
         }
         let most = bytes.iter().copied().fold(0.0, f64::max);
         println!("{delays:?}: at most {most:.3} of the bytes without an outage");
-        // Hardly a message is sent twice (2 of 400), and the second radio need not be known for that.
-        assert!(most <= 1.05, "{delays:?}: {bytes:.3?}");
+        // For the outage hardly a message is sent twice (2 of 400), and the second radio need not be known for that. Without
+        // one nothing rides along once 20 packets have arrived; what the outage took lets some 20 messages do so again.
+        assert!(most <= 1.08, "{delays:?}: {bytes:.3?}");
     }
 }
 
