@@ -73,6 +73,12 @@ impl Fades {
         self.spells.get(index).filter(|spell| spell.contains(&at)).cloned()
     }
 
+    /// The fades that begin before `end`, in their order.
+    pub fn until(&mut self, end: Duration) -> &[Range<Duration>] {
+        self.at(end);
+        &self.spells[..self.spells.partition_point(|spell| spell.start < end)]
+    }
+
     fn bad_spell(&mut self) -> Duration {
         self.config.mean.mul_f64(self.spread())
     }
@@ -143,6 +149,20 @@ mod tests {
         };
         assert_eq!(fades_at(FADES, 1), fades_at(FADES, 2));
         assert_ne!(fades_at(FADES, 1), fades_at(FadeConfig { seed: 8, ..FADES }, 1));
+    }
+
+    #[test]
+    fn a_list_has_all_that_begin_before_its_end() {
+        let mut fades = Fades::new(FADES, 1);
+        let end = 60_000 * MS;
+        let listed = fades.until(end).to_vec();
+        let mut asked: Vec<_> = (0..600_000).filter_map(|n| fades.at(MS * n / 10)).collect();
+        asked.dedup();
+        assert!(listed.len() > 50 && listed.iter().all(|fade| fade.start < end));
+        assert!(asked.iter().all(|fade| listed.contains(fade)), "{asked:?}");
+        let half = fades.until(end / 2).to_vec();
+        assert!(half.len() < listed.len() && listed.starts_with(&half));
+        assert!(Fades::new(FadeConfig { share: 0.0, ..FADES }, 1).until(end).is_empty());
     }
 
     #[test]

@@ -27,5 +27,5 @@ pub use emulator::{
     expected_share, selftest, Emulator, EmulatorError, Fate, Network, PacketLog, PacketRecord,
     Scheduling,
 };
-pub use impairments::wire;
+pub use impairments::{wire, FadeConfig, Fades};
 pub use lab::{Host, Lab, LabError, PacketCount};

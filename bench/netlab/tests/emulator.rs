@@ -11,9 +11,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use netlab::selftest::{Plan, Section};
-use netlab::wire::{Change, Conditions, Event, Loss, Recording, Wire};
+use netlab::wire::{Change, Conditions, Event, Fade, Loss, Recording, Wire};
 use netlab::{Emulator, EmulatorError, Fate, Network, PacketLog, PacketRecord};
 use nix::sys::socket::{setsockopt, sockopt};
+use nix::time::{clock_gettime, ClockId};
 
 use support::{network_or_skip, skipped};
 
@@ -244,6 +245,34 @@ fn a_blackout_comes_and_goes_at_its_times() {
         log.packets.iter().partition(|p| p.entered_ns < 400_000_000);
     assert!(!dark.is_empty() && dark.iter().all(|p| p.fate == Fate::BlackedOut), "{dark:?}");
     assert!(!light.is_empty() && light.iter().all(|p| p.fate == Fate::Passed), "{light:?}");
+}
+
+#[test]
+fn packets_are_lost_in_the_fades_that_are_told() {
+    let Some(mut network) = network_or_skip("packets_are_lost_in_the_fades", 2) else { return };
+    let fade = Some(Fade { share_percent: 50.0, mean_ms: 20.0 });
+    let asked = now_monotonic();
+    network.begin(&both(Wire { fade, ..Wire::default() }), 3).unwrap();
+    let began = network.began().unwrap().unwrap();
+    assert!(asked <= began && began <= now_monotonic());
+    let mut fades = network.fades(0, 1).unwrap().unwrap();
+    let (client, _server) = pair(&network, 0, 1, false);
+    while now_monotonic() < began + Duration::from_millis(400) {
+        client.send(&[0; 100]).unwrap();
+        std::thread::yield_now();
+    }
+    let log = network.packet_log().unwrap();
+    let lost = |packet: &&PacketRecord| packet.fate == Fate::Lost;
+    assert!(log.packets.iter().filter(lost).count() > 10);
+    for packet in &log.packets {
+        let is_faded = fades.at(Duration::from_nanos(packet.entered_ns)).is_some();
+        assert_eq!(is_faded, packet.fate == Fate::Lost, "{packet:?}");
+    }
+}
+
+/// The kernel's monotonic clock.
+fn now_monotonic() -> Duration {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap().into()
 }
 
 #[test]

@@ -73,6 +73,14 @@ pub struct Measurement {
     /// time, proc_stat(5)); `None` where the kernel did not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stolen_percent: Option<f64>,
+    /// When the first message was due, milliseconds after the clock of the emulator's events and fades began; `None`
+    /// where nobody told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_message_ms: Option<f64>,
+    /// Begin and end of each fade of the publisher's (first) radio, milliseconds after the first message was due: those
+    /// that began before it are negative.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fades_ms: Vec<(f64, f64)>,
     /// Of [`crate::many_links`] only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub many_links: Option<ManyLinks>,
@@ -168,7 +176,8 @@ pub fn nearest_rank(sorted: &[f64], total: usize, percent: f64) -> Option<f64> {
 pub struct Ideal {
     /// Closed form of the ideal selective repeat, from the network as it was set.
     pub closed_form: Option<Percentiles>,
-    /// The ideal selective repeat through the losses that this run really had.
+    /// The ideal selective repeat through the losses that this run really had. Where the radio fades by the clock: the
+    /// earliest arrivals over it, of each message at once or at the end of the fade that it was due in.
     pub this_run: Option<Percentiles>,
     /// The erasure channel's capacity, rate x (1 - loss), Mb/s of payload; `None` without a rate.
     pub capacity_mbps: Option<f64>,

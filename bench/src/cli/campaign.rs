@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arq_report::oracle::{self, Passage};
 use arq_report::record::{Measurement, Outcome, Record};
@@ -17,7 +17,7 @@ use arq_report::results::{Journal, ResultSet, ResultsError};
 use arq_report::scenario::{Scenario, Setting};
 use arq_report::summary;
 use netlab::wire::WireCount;
-use netlab::{EmulatorError, Fate, Network, PacketLog};
+use netlab::{EmulatorError, Fades, Fate, Network, PacketLog};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -165,7 +165,9 @@ impl Campaign {
                     Err(EmulatorError::NotWithNetem(_)) => PacketLog::default(),
                     log => log?,
                 };
-                add_bounds(&mut measurement, setting, &log);
+                let mut fades = network.fades(0, 1)?;
+                add_fades(&mut measurement, fades.as_mut());
+                add_bounds(&mut measurement, setting, &log, fades.as_ref());
                 Ok(Outcome::Measured(Box::new(measurement)))
             }
             Err(error) if error.blames_link() => {
@@ -203,18 +205,36 @@ fn blamed(error: &MeasureError, forward: WireCount, backward: WireCount) -> Outc
     }
 }
 
+/// The fades until the last message of any flow has come, on the clock of the messages.
+fn add_fades(measurement: &mut Measurement, fades: Option<&mut Fades>) {
+    let Some((fades, first_ms)) = fades.zip(measurement.first_message_ms) else { return };
+    let ends_s = measurement.flows.iter().map(|result| result.flow.start_s + result.duration_s);
+    let latest = Duration::from_secs_f64(ends_s.fold(0.0, f64::max) + first_ms / 1e3);
+    let since_ms = |at: Duration| at.as_secs_f64() * 1e3 - first_ms;
+    let spells = fades.until(latest).iter();
+    measurement.fades_ms =
+        spells.map(|spell| (since_ms(spell.start), since_ms(spell.end))).collect();
+}
+
 /// What the best retransmitting link could have done, beside each flow.
-fn add_bounds(measurement: &mut Measurement, setting: &Setting, log: &PacketLog) {
+fn add_bounds(
+    measurement: &mut Measurement,
+    setting: &Setting,
+    log: &PacketLog,
+    fades: Option<&Fades>,
+) {
     let forward = log.packets.iter().filter(|packet| packet.from == 0);
     let passages: Vec<_> = forward
         .map(|packet| Passage { entered_ns: packet.entered_ns, lost: packet.fate == Fate::Lost })
         .collect();
+    // Fades of a clock that nobody knows bound nothing.
+    let fades = fades.filter(|_| measurement.first_message_ms.is_some());
+    let first_message_ms = measurement.first_message_ms.unwrap_or_default();
     for result in &mut measurement.flows {
-        // The clock of the log begins 5 ms before the first message: the genie's leave that much earlier.
-        let first_departure_ns = (result.flow.start_s * 1e9) as u64;
+        let first_departure_ns = ((first_message_ms + result.flow.start_s * 1e3) * 1e6) as u64;
         // A log that was cut off would make the network look better than it was.
         let log = if log.not_kept == 0 { passages.as_slice() } else { &[] };
-        let ideal = oracle::ideal(&result.flow, &setting.network, log, first_departure_ns);
+        let ideal = oracle::ideal(&result.flow, &setting.network, log, fades, first_departure_ns);
         result.ideal = Some(ideal);
     }
 }
@@ -265,7 +285,38 @@ impl Drop for Interrupt {
 
 #[cfg(test)]
 mod tests {
+    use netlab::FadeConfig;
+
     use super::*;
+    use crate::delivery::{flow_result, Departures, Ledger, Thinned};
+
+    #[test]
+    fn fades_are_kept_on_the_clock_of_the_messages_until_the_last_has_come() {
+        let config = FadeConfig {
+            share: 0.1,
+            mean: Duration::from_millis(100),
+            is_regular: true,
+            lost: 1.0,
+            seed: 1,
+        };
+        let mut fades = Fades::new(config, 1);
+        let first = fades.until(Duration::from_secs(2))[0].clone();
+        let message = r#"{"name":"f","payload_bytes":1,"pattern":"flood","seconds":9.0}"#;
+        let flow = serde_json::from_str(message).unwrap();
+        let departures = Departures { offered: 0, first_ns: 0, noted: Thinned::default() };
+        let flows = vec![flow_result(&flow, &departures, &Ledger::new(0))];
+        let first_message_ms = Some(7.5);
+        let mut run = Measurement { flows, first_message_ms, ..Measurement::default() };
+        run.flows[0].duration_s = 9.0;
+        add_fades(&mut run, Some(&mut fades));
+        let begins_ms = first.start.as_secs_f64() * 1e3 - 7.5;
+        assert!((run.fades_ms[0].0 - begins_ms).abs() < 1e-6, "{:?}", run.fades_ms);
+        assert!((run.fades_ms[0].1 - begins_ms - 100.0).abs() < 1e-3, "{:?}", run.fades_ms);
+        assert!((9..=10).contains(&run.fades_ms.len()), "{:?}", run.fades_ms);
+        run = Measurement { first_message_ms: None, fades_ms: Vec::new(), ..run };
+        add_fades(&mut run, Some(&mut fades));
+        assert!(run.fades_ms.is_empty(), "their clock is not known");
+    }
 
     #[test]
     fn a_link_is_not_blamed_for_what_the_emulator_dropped() {

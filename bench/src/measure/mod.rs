@@ -148,6 +148,8 @@ fn run(
     let stolen_percent =
         began.zip(ProcessorTime::now()).map(|(before, after)| after.stolen_percent_since(before));
     let [forward, backward] = counts(network)?;
+    let first_message_ms =
+        network.began()?.and_then(|began| first_message_ms(load, &spoken, began));
     Ok(Measurement {
         flows: flow_results(load, &spoken, &heard)?,
         forward,
@@ -159,8 +161,17 @@ fn run(
         needless_percent: spoken.needless_percent,
         in_flight: spoken.in_flight,
         stolen_percent,
+        first_message_ms,
+        fades_ms: Vec::new(),
         many_links: None,
     })
+}
+
+/// When the first message of all was due, since the network began; a flow may begin `start_s` later.
+fn first_message_ms(load: &Load, spoken: &Spoken, began: Duration) -> Option<f64> {
+    let (planned, departures) = load.flows.first().zip(spoken.departures.first())?;
+    let due = Duration::from_nanos(departures.first_ns);
+    Some(due.saturating_sub(began).as_secs_f64() * 1e3 - planned.flow.start_s * 1e3)
 }
 
 /// What has crossed the network there and back, by all radios of the publisher.

@@ -148,6 +148,11 @@ impl<P: Clone> Model<P> {
         self.count
     }
 
+    /// The fades since the last [`Model::restart`], by its clock; `None` where nothing fades.
+    pub fn fades(&self) -> Option<Fades> {
+        self.fades.clone()
+    }
+
     /// A packet arrives at `now`.
     pub fn push(&mut self, now: Duration, len_bytes: u16, packet: P) -> Fate {
         let chances = self.streams.next();

@@ -214,6 +214,22 @@ fn both_directions_of_a_radio_fade_together_and_another_radio_at_other_times() {
 }
 
 #[test]
+fn the_fades_that_a_model_tells_are_those_that_it_loses_packets_in() {
+    let fade = Some(Fade { share_percent: 20.0, mean_ms: 50.0 });
+    let mut model = Model::new(1, 1);
+    model.set_wire(Wire { fade, ..Wire::default() }, None);
+    assert!(Model::<()>::new(1, 1).fades().is_none());
+    let began = us(7_000_123);
+    model.restart(began, 5, Vec::new());
+    let mut told = model.fades().unwrap();
+    for ms in 0..20_000 {
+        let since = Duration::from_millis(ms);
+        let is_lost = model.push(began + since, 100, ms) == Fate::Lost;
+        assert_eq!(is_lost, told.at(since).is_some(), "{since:?}");
+    }
+}
+
+#[test]
 fn a_recorded_radio_stands_in_for_the_rate() {
     let recorded = Recorded {
         opportunities: crate::Opportunities::new([5, 10], 0).unwrap(),

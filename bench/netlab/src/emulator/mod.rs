@@ -24,11 +24,12 @@ mod switch;
 mod worker;
 
 use std::ops::Range;
+use std::time::Duration;
 
 use crate::lab::{Cabling, Host};
 use crate::wire::{Conditions, Wire, WireCount};
 
-use impairments::recording;
+use impairments::{recording, Fades};
 use netem::Netem;
 use ring::Port;
 use switch::{Radio, Switch};
@@ -226,6 +227,30 @@ impl Network {
         match &self.backend {
             Backend::Own(worker) => worker.ask(Switch::take_log),
             Backend::Netem(_) => Err(EmulatorError::NotWithNetem("packet log")),
+        }
+    }
+
+    /// When [`Network::begin`] or [`Network::restart`] last set the clock of events and fades to zero, on the kernel's
+    /// monotonic clock (`CLOCK_MONOTONIC`); `None` where netem does the work.
+    ///
+    /// # Errors
+    /// When the emulator has ended.
+    pub fn began(&self) -> Result<Option<Duration>, EmulatorError> {
+        match &self.backend {
+            Backend::Own(worker) => worker.ask(|switch| Some(switch.began())),
+            Backend::Netem(_) => Ok(None),
+        }
+    }
+
+    /// The fades from host `from` to host `to`, with times since [`Network::began`]; `None` where nothing fades.
+    ///
+    /// # Errors
+    /// When there is no wire between these hosts, or the emulator has ended.
+    pub fn fades(&self, from: usize, to: usize) -> Result<Option<Fades>, EmulatorError> {
+        self.require(from, to)?;
+        match &self.backend {
+            Backend::Own(worker) => worker.ask(move |switch| switch.fades(from, to)),
+            Backend::Netem(_) => Ok(None),
         }
     }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! How do frames pass from port to port through the models?
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use impairments::recording::Recorded;
-use impairments::Model;
+use impairments::{Fades, Model};
+use nix::time::{clock_gettime, ClockId};
 
 use super::frame::{Frame, Received};
 use super::log::{Entry, Journal, PacketLog};
@@ -32,7 +33,10 @@ pub(super) struct Switch {
     flight_overruns: Vec<u64>,
     /// Packets of each wire that left late.
     late: Vec<u64>,
-    epoch: Instant,
+    /// Zero of the models' time, on the kernel's monotonic clock.
+    epoch: Duration,
+    /// When everything was last set to its beginning, on that clock.
+    began: Duration,
     departing: Vec<Vec<Travelling>>,
 }
 
@@ -66,7 +70,7 @@ impl Switch {
             // There are at most 64 ports.
             Model::new(index as u32, radio as u32)
         };
-        let now = Duration::ZERO;
+        let (now, epoch) = (Duration::ZERO, monotonic());
         Self {
             models: (0..count * count).map(model).collect(),
             journal: Journal::new(now),
@@ -76,13 +80,24 @@ impl Switch {
             late: vec![0; count * count],
             departing: (0..count).map(|_| Vec::new()).collect(),
             ports,
-            epoch: Instant::now(),
+            epoch,
+            began: epoch,
         }
     }
 
     /// The time that the models know.
     pub(super) fn now(&self) -> Duration {
-        self.epoch.elapsed()
+        monotonic().saturating_sub(self.epoch)
+    }
+
+    /// When everything was last set to its beginning, on the kernel's monotonic clock.
+    pub(super) fn began(&self) -> Duration {
+        self.began
+    }
+
+    /// The fades of a wire since then.
+    pub(super) fn fades(&self, from: usize, to: usize) -> Option<Fades> {
+        self.models[self.wire(from, to)].fades()
     }
 
     pub(super) fn ports(&self) -> &[Port] {
@@ -139,7 +154,7 @@ impl Switch {
             if departing.is_empty() {
                 continue;
             }
-            let now = self.epoch.elapsed();
+            let now = monotonic().saturating_sub(self.epoch);
             departing.iter().for_each(|packet| self.journal.leave(packet.entry, now));
             let frames: Vec<_> = departing.iter().map(|packet| &packet.frame).collect();
             self.faults[to].sent += self.ports[to].send(&frames) as u64;
@@ -198,6 +213,7 @@ impl Switch {
         self.flight_overruns.fill(0);
         self.late.fill(0);
         self.journal.restart(now);
+        self.began = self.epoch + now;
     }
 
     /// What has happened on a wire since the beginning.
@@ -241,6 +257,11 @@ impl Clock {
         // Frames may arrive while we read: those are not older than the reading.
         self.monotonic.saturating_sub(self.real.saturating_sub(real))
     }
+}
+
+/// The clock that all processes of the machine share and nobody sets.
+fn monotonic() -> Duration {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from).unwrap_or_default()
 }
 
 fn since_1970() -> Duration {

@@ -9,6 +9,7 @@
 
 mod delivery;
 mod evidence;
+mod fades;
 mod idle;
 mod latency;
 mod published;
@@ -65,7 +66,7 @@ const fn need(
 }
 
 /// What has to be measured for all targets.
-pub const NEEDS: [Need; 23] = [
+pub const NEEDS: [Need; 24] = [
     need(
         "drop-rate",
         &["T1", "T3", "T11", "E1"],
@@ -95,6 +96,7 @@ pub const NEEDS: [Need; 23] = [
     need("opening", &["E1"], &SEALED),
     need("two-radios", &["M1"], &[ARQ_PATHS, ARQ_A, ARQ_B]),
     need("recorded", &["R1", "R2"], &[ARQ, "tcp-cubic", "tcp-bbr", "quic"]),
+    need("fades", &["R3"], &[ARQ]),
     need("thin-radio", &["R4"], &[ARQ]),
     need("commands", &["B1"], &[ARQ]),
 ];
@@ -113,7 +115,7 @@ pub enum Outcome {
 /// A target and how far it is met.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// `T1` to `T12`, `W1`, `W2`, `E1`, `M1`, `R1`, `R2`, `R4`, `B1`; `T5b` is the second stage of T5.
+    /// `T1` to `T12`, `W1`, `W2`, `E1`, `M1`, `R1` to `R4`, `B1`; `T5b` is the second stage of T5.
     pub target: &'static str,
     /// What is asked for.
     pub claim: &'static str,
@@ -133,7 +135,7 @@ pub struct Verdict {
 type Judge = fn(&Evidence<'_>) -> Tally;
 
 /// Name, claim, and how it is judged.
-const TARGETS: [(&str, &str, Judge); 21] = [
+const TARGETS: [(&str, &str, Judge); 22] = [
     (
         "T1",
         "without redundancy: p50 <= 1.15 x, p99 <= 1.3 x the ideal selective repeat, + 1 ms",
@@ -213,6 +215,11 @@ const TARGETS: [(&str, &str, Judge); 21] = [
         "R2",
         "recorded radios, a beacon beside bulk: p99 <= 1.5 x the beacon alone; bulk >= 90 % of the best stock link's",
         recorded::beacons_in_time,
+    ),
+    (
+        "R3",
+        "fades by the clock, of 20 to 200 ms: p99 <= 1.15 x the end of the fade and the way, by the fades of each run",
+        fades::commands_right_behind_them,
     ),
     (
         "R4",

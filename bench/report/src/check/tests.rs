@@ -9,7 +9,7 @@ use super::*;
 use crate::many_links;
 use crate::oracle;
 use crate::record::{
-    Cell, FlowResult, InFlight, ManyLinks, Measurement, Percentiles, ProcessUse, SideOfMany,
+    Cell, FlowResult, Ideal, InFlight, ManyLinks, Measurement, Percentiles, ProcessUse, SideOfMany,
 };
 use crate::scenario::flow::{Flow, Pattern};
 use crate::scenario::{self, Setting};
@@ -124,7 +124,10 @@ fn result(need: &Need, network: &Conditions, flow: &Flow, link: &str) -> FlowRes
         messages,
         kept_every: 1,
         percentiles: percentiles(network, flow, link),
-        ideal: None,
+        ideal: (need.scenario == "fades").then(|| Ideal {
+            this_run: Some(percentiles(network, flow, link)),
+            ..Ideal::default()
+        }),
     }
 }
 
@@ -520,6 +523,37 @@ fn r2_turns_on_the_beacon_and_on_the_bulk() {
     turns("R2", "recorded", ARQ, &beside, |run| run.flows[1].delivered /= 2);
     let alone = [("case", "Starlink, beacon alone")];
     turns("R2", "recorded", ARQ, &alone, |run| run.flows[0].percentiles.p99 = Some(0.1));
+}
+
+#[test]
+fn r3_turns_on_the_bound_of_each_run() {
+    let short = [("case", "fades of 20 ms")];
+    // The bound is 30.2 ms.
+    turns("R3", "fades", ARQ, &short, |run| run.flows[0].percentiles.p99 = Some(34.8));
+    turns("R3", "fades", ARQ, &short, |run| run.flows[0].percentiles.p99 = None);
+    let mut results = ideal_world();
+    change(&mut results, "fades", ARQ, &short, |run| {
+        let flow = &mut run.flows[0];
+        let late = |bound_ms: f64| Some(Percentiles { p99: Some(bound_ms), ..flow.percentiles });
+        (flow.ideal, flow.percentiles.p99) =
+            (Some(Ideal { this_run: late(100.0), ..Ideal::default() }), Some(114.0));
+    });
+    let verdict = outcome_of(&results, "R3");
+    assert_eq!(verdict.outcome, Outcome::Met);
+    assert_eq!(verdict.worst, "case fades of 20 ms, p99 beside the bound: 1.14 of at most 1.15");
+    change(&mut results, "fades", ARQ, &short, |run| run.flows[0].ideal = None);
+    assert_eq!(outcome_of(&results, "R3").outcome, Outcome::NotMeasured);
+}
+
+#[test]
+fn a_run_with_worse_fades_does_not_decide_r3() {
+    let mut results = ideal_world();
+    let mut runs = 0;
+    change(&mut results, "fades", ARQ, &[("case", "fades of 200 ms")], |run| {
+        runs += 1;
+        run.flows[0].percentiles.p99 = Some(if runs <= 2 { 300.0 } else { 30.2 });
+    });
+    assert_eq!(outcome_of(&results, "R3").outcome, Outcome::Met, "the median of five");
 }
 
 #[test]

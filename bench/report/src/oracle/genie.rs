@@ -10,16 +10,14 @@
 //! after the last logged packet nothing is lost. The log counts packets, so that a burst of so many *packets* is as
 //! long for the genie as it was for the link. Only losses that no sender can help belong into the log (the loss model,
 //! bit errors), not those of a full queue. Delay is the delay as it was set, without jitter. Blackouts are taken from
-//! the events, for a link that falls silent in one leaves no trace of it. The bench tells the genie that the first
-//! message leaves when the log's clock begins, which is 5 ms early: its blackouts end that much later for it.
+//! the events, for a link that falls silent in one leaves no trace of it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use netlab::wire::{Change, Conditions, Event};
 
-use super::{packet_time_ms, packets, timetable};
-use crate::record::nearest_rank;
+use super::{packet_time_ms, packets, percentiles, timetable};
 use crate::record::Percentiles;
 use crate::scenario::flow::Flow;
 
@@ -62,19 +60,6 @@ pub fn genie(
     let mut latencies_ms = latencies_ms?;
     latencies_ms.sort_by(f64::total_cmp);
     Some(percentiles(&latencies_ms))
-}
-
-/// Of ascending latencies.
-fn percentiles(latencies_ms: &[f64]) -> Percentiles {
-    let rank = |percent| nearest_rank(latencies_ms, latencies_ms.len(), percent);
-    Percentiles {
-        mean_of_delivered: Some(latencies_ms.iter().sum::<f64>() / latencies_ms.len() as f64),
-        p50: rank(50.0),
-        p90: rank(90.0),
-        p99: rank(99.0),
-        p99_9: rank(99.9),
-        max: rank(100.0),
-    }
 }
 
 struct Genie<'a> {

@@ -4,7 +4,8 @@
 //! The *ideal selective repeat* sends a message at once, learns of a lost packet one round trip after sending it, and
 //! sends it again in that very moment; only data are ever lost, acknowledgements never; nothing else is in its way.
 //! [`closed_form()`] is its latency on a network as it was set, [`genie()`] through the losses that a run really had, and
-//! [`capacity_mbps`] what any scheme, redundancy included, can get through a channel that erases packets.
+//! [`capacity_mbps`] what any scheme, redundancy included, can get through a channel that erases packets. Where the radio
+//! fades by the clock, [`through_fades`] is when a message could arrive at all.
 //!
 //! Each leaves out whatever would only make the ideal later (a queue, the transmission time of repeats, lost
 //! acknowledgements, the messages before), so that it stays a bound. A link with redundancy may be better than the
@@ -12,15 +13,18 @@
 
 mod capacity;
 mod closed_form;
+mod fading;
 mod genie;
 
+use impairments::Fades;
 use netlab::wire::{Change, Conditions, Wire};
 
-use crate::record::Ideal;
+use crate::record::{nearest_rank, Ideal, Percentiles};
 use crate::scenario::flow::{Flow, Pattern};
 
 pub use capacity::capacity_mbps;
 pub use closed_form::{closed_form, closed_form_steps};
+pub use fading::through_fades;
 pub use genie::{genie, Passage};
 
 /// IP packets of an Ethernet.
@@ -33,15 +37,37 @@ const HEADER_BYTES: f64 = 48.0;
 /// The bounds beside a flow: of what can be bounded on this network, `None` for the rest.
 ///
 /// `log` holds what entered the forward direction of the run, ascending in time, with times since the network's clock
-/// began; `first_departure_ns` is when the flow's first message was meant to leave, on that clock.
-pub fn ideal(flow: &Flow, network: &Conditions, log: &[Passage], first_departure_ns: u64) -> Ideal {
+/// began, and `fades` those of that direction; `first_departure_ns` is when the flow's first message was meant to leave,
+/// on that clock.
+pub fn ideal(
+    flow: &Flow,
+    network: &Conditions,
+    log: &[Passage],
+    fades: Option<&Fades>,
+    first_departure_ns: u64,
+) -> Ideal {
     if !is_one_plain_radio(network) {
-        return Ideal::default();
+        let this_run =
+            fades.and_then(|fades| through_fades(flow, network, fades, first_departure_ns));
+        return Ideal { this_run, ..Ideal::default() };
     }
     Ideal {
         closed_form: closed_form(flow, network),
         this_run: genie(flow, network, log, first_departure_ns),
         capacity_mbps: capacity_mbps(network),
+    }
+}
+
+/// Of ascending latencies.
+fn percentiles(latencies_ms: &[f64]) -> Percentiles {
+    let rank = |percent| nearest_rank(latencies_ms, latencies_ms.len(), percent);
+    Percentiles {
+        mean_of_delivered: Some(latencies_ms.iter().sum::<f64>() / latencies_ms.len() as f64),
+        p50: rank(50.0),
+        p90: rank(90.0),
+        p99: rank(99.0),
+        p99_9: rank(99.9),
+        max: rank(100.0),
     }
 }
 

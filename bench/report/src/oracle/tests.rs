@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
 //! Do the bounds hold against published figures, against a simulation, and against each other?
 
-use netlab::wire::{Event, Loss};
+use std::time::Duration;
+
+use impairments::FadeConfig;
+use netlab::wire::{Event, Fade, Loss};
 use proptest::prelude::*;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
@@ -291,4 +294,37 @@ proptest! {
         worse[at.index(lost.len())] = true;
         prop_assert!(mean(&lost) <= mean(&worse));
     }
+}
+
+#[test]
+fn a_message_waits_for_the_end_of_its_fade_and_for_no_other() {
+    let fade = Some(Fade { share_percent: 5.0, mean_ms: 100.0 });
+    let mut network = network(30.0, 0.0);
+    network.forward.fade = fade;
+    let config = FadeConfig {
+        share: 0.05,
+        mean: Duration::from_millis(100),
+        is_regular: true,
+        lost: 1.0,
+        seed: 3,
+    };
+    let mut fades = Fades::new(config, 1);
+    let first = fades.until(Duration::from_secs(3))[0].clone();
+    // A fade of 100 ms each 2 s meets five of a hundred messages, the first of them 5 ms after its beginning.
+    let departure_ns = (first.start + Duration::from_millis(5)).as_nanos() as u64;
+    let bound = through_fades(&periodic(200), &network, &fades, departure_ns).unwrap();
+    assert_eq!(p50_p99(&bound).0, 30.0);
+    let is_near = |found: Option<f64>, wanted: f64| (found.unwrap() - wanted).abs() < 0.1;
+    assert!(is_near(bound.max, 125.0) && is_near(bound.p99, 105.0), "{bound:?}");
+    assert!(is_near(bound.mean_of_delivered, 32.75), "{bound:?}");
+
+    let of_run = |network: &Conditions, fades| {
+        ideal(&periodic(200), network, &[], fades, departure_ns).this_run
+    };
+    assert_eq!(of_run(&network, Some(&fades)), Some(bound));
+    assert_eq!(of_run(&network, None), None);
+    let slow = with_rate(network.clone(), 6.0);
+    assert_eq!(of_run(&slow, Some(&fades)), None, "its queue decides, too");
+    network.events = vec![event(Change::Blackout)];
+    assert_eq!(of_run(&network, Some(&fades)), None);
 }

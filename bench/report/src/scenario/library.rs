@@ -44,6 +44,7 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "blackout",
     "two-radios",
     "recorded",
+    "fades",
     "thin-radio",
     "bit-errors",
     "chunk",

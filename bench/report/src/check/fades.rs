@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! Do commands arrive right behind the fades that they are due in (R3)?
+
+use super::evidence::Evidence;
+use super::{Tally, ARQ};
+use crate::record::Measurement;
+use crate::scenario;
+use crate::summary::{setting_in_words, Spread, Summary};
+
+const SCENARIO: &str = "fades";
+
+/// R3
+pub(super) fn commands_right_behind_them(evidence: &Evidence<'_>) -> Tally {
+    let mut tally = Tally::default();
+    let scenario = match scenario::find(SCENARIO) {
+        Ok(scenario) => scenario,
+        Err(error) => {
+            tally.is_missing(error.to_string());
+            return tally;
+        }
+    };
+    for setting in scenario.cells().into_iter().filter(|setting| setting.cell.link == ARQ) {
+        let what = setting_in_words(&setting.cell.setting);
+        let is_it = |cell: &Summary| cell.cell.setting == setting.cell.setting;
+        let Some(cell) = evidence.ours(&mut tally, SCENARIO, ARQ, &what, is_it) else { continue };
+        let ratios: Option<Vec<_>> = evidence.runs(cell).map(p99_beside_the_bound).collect();
+        match ratios.and_then(Spread::of) {
+            Some(ratios) => {
+                tally.at_most(&format!("{what}, p99 beside the bound"), ratios.median(), 1.15);
+            }
+            None => tally.is_missing(format!("{what}: the bound of each run")),
+        }
+    }
+    tally
+}
+
+/// Of the first flow, through the fades of this very run: how many there were, and how long, differs more between runs
+/// than links do.
+fn p99_beside_the_bound(run: &Measurement) -> Option<f64> {
+    let flow = run.flows.first()?;
+    let bound = flow.ideal?.this_run?.p99?;
+    Some(flow.percentiles.p99.unwrap_or(f64::INFINITY) / bound)
+}
