@@ -4,7 +4,6 @@
 use super::evidence::Evidence;
 use super::{Tally, ARQ};
 use crate::record::Measurement;
-use crate::scenario;
 use crate::summary::{setting_in_words, Spread, Summary};
 
 const SCENARIO: &str = "fades";
@@ -12,13 +11,7 @@ const SCENARIO: &str = "fades";
 /// R3
 pub(super) fn commands_right_behind_them(evidence: &Evidence<'_>) -> Tally {
     let mut tally = Tally::default();
-    let scenario = match scenario::find(SCENARIO) {
-        Ok(scenario) => scenario,
-        Err(error) => {
-            tally.is_missing(error.to_string());
-            return tally;
-        }
-    };
+    let Some(scenario) = tally.scenario(SCENARIO) else { return tally };
     for setting in scenario.cells().into_iter().filter(|setting| setting.cell.link == ARQ) {
         let what = setting_in_words(&setting.cell.setting);
         let is_it = |cell: &Summary| cell.cell.setting == setting.cell.setting;

@@ -4,7 +4,7 @@
 use super::evidence::{delay_ms, drop_percent, of_cell, of_first_flow, of_flow, Evidence, Ground};
 use super::{Tally, ARQ, ARQ_NO_FEC, DEFAULTS, STOCK};
 use crate::scenario::flow::Priority;
-use crate::scenario::{self, Setting};
+use crate::scenario::Setting;
 use crate::summary::{setting_in_words, Figure, FlowSummary, Summary};
 
 pub(super) const DROP_RATE: &str = "drop-rate";
@@ -164,13 +164,7 @@ fn is_bulk(flow: &FlowSummary) -> bool {
 pub(super) fn quick_to_answer(evidence: &Evidence<'_>) -> Tally {
     const SCENARIO: &str = "ping-pong";
     let mut tally = Tally::default();
-    let scenario = match scenario::find(SCENARIO) {
-        Ok(scenario) => scenario,
-        Err(error) => {
-            tally.is_missing(error.to_string());
-            return tally;
-        }
-    };
+    let Some(scenario) = tally.scenario(SCENARIO) else { return tally };
     let is_asked =
         |setting: &Setting| setting.cell.link == ARQ && drop_percent(&setting.network) == Some(0.0);
     for Setting { cell, network, .. } in scenario.cells().into_iter().filter(is_asked) {

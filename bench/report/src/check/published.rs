@@ -37,13 +37,7 @@ const DELIVERED_PERCENT: f64 = 99.0;
 pub(super) fn beaten_or_matched(evidence: &Evidence<'_>) -> Tally {
     let mut tally = Tally::default();
     for name in EXPERIMENTS {
-        let scenario = match scenario::find(name) {
-            Ok(scenario) => scenario,
-            Err(error) => {
-                tally.is_missing(error.to_string());
-                continue;
-            }
-        };
+        let Some(scenario) = tally.scenario(name) else { continue };
         for cell in cells_of_ours(&scenario) {
             let rows: Vec<_> = scenario.published.iter().filter(|row| is_of(row, &cell)).collect();
             if rows.is_empty() && name != SHEET {

@@ -6,7 +6,6 @@ use netlab::wire::Conditions;
 use super::evidence::{of_first_flow, Evidence};
 use super::{Tally, ARQ_A, ARQ_B, ARQ_PATHS};
 use crate::record::{nearest_rank, Measurement};
-use crate::scenario;
 use crate::summary::{setting_in_words, Figure, Spread, Summary};
 
 const SCENARIO: &str = "two-radios";
@@ -16,13 +15,7 @@ const OUTAGE_MS: f64 = 200.0;
 /// M1
 pub(super) fn as_the_better_one(evidence: &Evidence<'_>) -> Tally {
     let mut tally = Tally::default();
-    let scenario = match scenario::find(SCENARIO) {
-        Ok(scenario) => scenario,
-        Err(error) => {
-            tally.is_missing(error.to_string());
-            return tally;
-        }
-    };
+    let Some(scenario) = tally.scenario(SCENARIO) else { return tally };
     for setting in scenario.cells().into_iter().filter(|setting| setting.cell.link == ARQ_PATHS) {
         let what = setting_in_words(&setting.cell.setting);
         let mut cell = |link: &str| {

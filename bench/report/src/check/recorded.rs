@@ -3,7 +3,6 @@
 
 use super::evidence::{drop_percent, of_cell, of_first_flow, of_flow, Evidence};
 use super::{Tally, ARQ};
-use crate::scenario;
 use crate::summary::{setting_in_words, Figure, Summary};
 
 const RECORDED: &str = "recorded";
@@ -39,13 +38,7 @@ struct Radio<'a> {
 
 /// All settings in the order of the scenario: of each radio the beacon alone comes right before the one beside bulk.
 fn radios<'a>(evidence: &'a Evidence<'_>, tally: &mut Tally) -> Vec<Radio<'a>> {
-    let scenario = match scenario::find(RECORDED) {
-        Ok(scenario) => scenario,
-        Err(error) => {
-            tally.is_missing(error.to_string());
-            return Vec::new();
-        }
-    };
+    let Some(scenario) = tally.scenario(RECORDED) else { return Vec::new() };
     let mut radios = Vec::new();
     for setting in scenario.cells().into_iter().filter(|setting| setting.cell.link == ARQ) {
         let what = setting_in_words(&setting.cell.setting);

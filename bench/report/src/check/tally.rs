@@ -2,6 +2,7 @@
 //! How do many cells make one verdict?
 
 use super::{Outcome, Verdict};
+use crate::scenario::{self, Scenario};
 
 /// What was found so far about a target.
 #[derive(Debug, Default)]
@@ -31,6 +32,11 @@ impl Tally {
     /// A run of ours failed, or something else went wrong that no figure tells.
     pub(super) fn is_missed(&mut self, what: impl Into<String>) {
         self.add(false, f64::INFINITY, what.into());
+    }
+
+    /// The shipped scenario of this name.
+    pub(super) fn scenario(&mut self, name: &str) -> Option<Scenario> {
+        scenario::find(name).map_err(|error| self.is_missing(error.to_string())).ok()
     }
 
     /// Something that the target names was not measured.
