@@ -50,7 +50,7 @@ pub enum CongestionConfig {
     /// CUBIC (RFC 9438) with HyStart++ (RFC 9406).
     Cubic,
     /// Rate-based, after BBR, and tolerant of loss that is not congestion.
-    Bbr,
+    Tolerant,
 }
 
 impl CongestionConfig {
@@ -58,7 +58,7 @@ impl CongestionConfig {
     pub(crate) const fn adapts(self) -> bool {
         match self {
             Self::Constant { .. } => false,
-            Self::Aimd | Self::Cubic | Self::Bbr => true,
+            Self::Aimd | Self::Cubic | Self::Tolerant => true,
         }
     }
 }
@@ -165,7 +165,7 @@ impl Default for Config {
             mtu: None,
             chunk_bytes: None,
             fec: FecConfig::Auto,
-            congestion: CongestionConfig::Bbr,
+            congestion: CongestionConfig::Tolerant,
             ecn: true,
             max_rate_bps: None,
             window_packets: None,

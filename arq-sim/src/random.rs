@@ -156,7 +156,7 @@ fn random_congestion(rng: &mut Rng) -> CongestionConfig {
         0 => CongestionConfig::Constant { window_bytes: 1 << rng.u32(14..=20) },
         1 => CongestionConfig::Aimd,
         2 => CongestionConfig::Cubic,
-        _ => CongestionConfig::Bbr,
+        _ => CongestionConfig::Tolerant,
     }
 }
 

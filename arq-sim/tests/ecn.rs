@@ -83,7 +83,9 @@ fn where_a_queue_marks_nothing_is_lost_and_it_is_as_short() {
         ("CoDel", Discipline::CoDel(CoDel::MARKING, all)),
         ("FQ-CoDel", Discipline::FqCoDel(CoDel::MARKING, all)),
     ] {
-        for congestion in [CongestionConfig::Bbr, CongestionConfig::Cubic, CongestionConfig::Aimd] {
+        for congestion in
+            [CongestionConfig::Tolerant, CongestionConfig::Cubic, CongestionConfig::Aimd]
+        {
             for flows in [1, 2, 4] {
                 let [mut without, mut with] = [Vec::new(), Vec::new()];
                 for seed in seeds(3) {

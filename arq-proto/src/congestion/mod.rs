@@ -15,24 +15,24 @@
 //!   SHOULD use its least window (RFC 9002 §7.6).
 //! - **ARQ-CC-4** Chunks are paced at the controller's rate, or 5/4 of the window per smoothed round trip.
 //! - **ARQ-CC-5** `cubic` is RFC 9438, `aimd` NewReno (RFC 9002 §7), both with HyStart++ (RFC 9406).
-//! - **ARQ-CC-6** `bbr` follows the delivered rate and excuses loss of the medium.
+//! - **ARQ-CC-6** `tolerant` follows the delivered rate and excuses loss of the medium.
 //! - **ARQ-CC-7** `max_rate` limits all UDP payload, a quarter being reserved for chunks.
 //! - **ARQ-CC-8** A pause keeps the estimate for 30 s; then it halves every 10 s.
-//! - **ARQ-CC-9** `bbr` learns how many bytes, up to 256 KiB, may leave at once.
-//! - **ARQ-CC-10** Rounds with a stall never lower the rate of `bbr`, unless they show a queue.
+//! - **ARQ-CC-9** `tolerant` learns how many bytes, up to 256 KiB, may leave at once.
+//! - **ARQ-CC-10** Rounds with a stall never lower the rate of `tolerant`, unless they show a queue.
 //! - **ARQ-CC-11** The window of `cubic` and `aimd` grows only as far as it is used (RFC 9002 §7.8).
 //! - **ARQ-CC-12** A mark (CE) is congestion: `cubic` and `aimd` reduce once in a round trip, to 0.85 and 0.8 (RFC 8511),
-//!   in slow start as after a loss. `bbr` reduces as after excessive loss, whether a queue shows or not, and ends start-up.
+//!   in slow start as after a loss. `tolerant` reduces as after excessive loss, whether a queue shows or not, and ends start-up.
 //! - **ARQ-CC-13** A sender goes on to send more than 1.6 bytes for each that arrives only where a lesser rate loses as
 //!   much (RFC 8083).
 
 mod aimd;
-mod bbr;
 pub(crate) mod breaker;
 mod constant;
 mod cubic;
 mod hystart;
 mod loss_based;
+mod tolerant;
 
 use std::{
     fmt,
@@ -40,9 +40,9 @@ use std::{
 };
 
 use aimd::Aimd;
-use bbr::Bbr;
 use constant::Constant;
 use cubic::Cubic;
+use tolerant::Tolerant;
 
 use crate::{
     config::CongestionConfig,
@@ -198,7 +198,7 @@ pub(crate) fn build(
         }
         CongestionConfig::Aimd => Box::new(Aimd::new(mtu)),
         CongestionConfig::Cubic => Box::new(Cubic::new(mtu)),
-        CongestionConfig::Bbr => Box::new(Bbr::new(mtu, max_rate)),
+        CongestionConfig::Tolerant => Box::new(Tolerant::new(mtu, max_rate)),
     }
 }
 

@@ -43,7 +43,7 @@ fn adaptive() -> impl Strategy<Value = CongestionConfig> {
     prop_oneof![
         Just(CongestionConfig::Aimd),
         Just(CongestionConfig::Cubic),
-        Just(CongestionConfig::Bbr),
+        Just(CongestionConfig::Tolerant),
     ]
 }
 
@@ -58,7 +58,7 @@ fn least_window(config: CongestionConfig) -> u64 {
     match config {
         CongestionConfig::Constant { .. } => PACKET,
         CongestionConfig::Aimd | CongestionConfig::Cubic => 2 * PACKET,
-        CongestionConfig::Bbr => 4 * PACKET,
+        CongestionConfig::Tolerant => 4 * PACKET,
     }
 }
 
@@ -280,7 +280,7 @@ proptest! {
 // ARQ-CC-2, ARQ-MTU-1
 #[test]
 fn other_packet_sizes_leave_the_window_in_bytes() {
-    for config in [CongestionConfig::Aimd, CongestionConfig::Cubic, CongestionConfig::Bbr] {
+    for config in [CongestionConfig::Aimd, CongestionConfig::Cubic, CongestionConfig::Tolerant] {
         let mut model = Model::new(config);
         for _ in 0..200 {
             model.apply(&Operation::Send);

@@ -6,13 +6,13 @@ use super::*;
 
 // ARQ-CC-6, T4
 #[test]
-fn bbr_uses_nine_tenths_of_what_loss_leaves_and_keeps_the_queue_short() {
+fn the_default_uses_nine_tenths_of_what_loss_leaves_and_keeps_the_queue_short() {
     for loss in [0.0, 0.01, 0.05, 0.10, 0.25] {
         let path = Path { loss, ..PATH };
         let mut queues: Vec<_> = (1..=5)
             .map(|seed| {
                 let mut shared = path.shared_by(seed);
-                let goodput = goodput_alone(&mut shared, CongestionConfig::Bbr, 3 * SECOND);
+                let goodput = goodput_alone(&mut shared, CongestionConfig::Tolerant, 3 * SECOND);
                 let queue = path.queue_time(shared.queue_percentile(99));
                 println!("{loss}, {seed}: {goodput:.1} of {:.1} Mb/s, {queue:?}", path.capacity());
                 assert!(
@@ -34,7 +34,7 @@ fn what_waits_for_repairs_on_a_long_path_does_not_hold_up_its_lane() {
     for loss in [0.01, 0.10, 0.25] {
         let path = Path { round_trip: 100 * MS, loss, ..PATH };
         let mut shared = path.shared();
-        let goodput = goodput_alone(&mut shared, CongestionConfig::Bbr, 5 * SECOND);
+        let goodput = goodput_alone(&mut shared, CongestionConfig::Tolerant, 5 * SECOND);
         println!("loss {loss}: {goodput:.1} of {:.1} Mb/s", path.capacity());
         assert!(goodput >= 0.85 * path.capacity(), "loss {loss}: {goodput:.1} Mb/s");
     }
@@ -47,7 +47,7 @@ fn a_sender_whose_host_wakes_it_late_uses_nearly_as_much() {
         let path = Path { loss, ..PATH };
         let mut shared = path.shared();
         shared.timer_lateness = 3 * MS;
-        let goodput = goodput_alone(&mut shared, CongestionConfig::Bbr, 3 * SECOND);
+        let goodput = goodput_alone(&mut shared, CongestionConfig::Tolerant, 3 * SECOND);
         println!("loss {loss}: {goodput:.1} of {:.1} Mb/s", path.capacity());
         assert!(goodput >= 0.85 * path.capacity(), "loss {loss}: {goodput:.1} Mb/s");
     }
@@ -58,7 +58,7 @@ fn a_sender_whose_host_wakes_it_late_uses_nearly_as_much() {
 fn a_quarter_lost_for_a_minute_never_makes_bbr_collapse() {
     let path = Path { mbps: 20, loss: 0.25, ..PATH };
     let mut shared = path.shared();
-    goodput_alone(&mut shared, CongestionConfig::Bbr, SECOND);
+    goodput_alone(&mut shared, CongestionConfig::Tolerant, SECOND);
     for second in 0..60 {
         let goodput = shared.goodput(SECOND).unwrap()[0];
         assert!(goodput >= 0.6 * path.capacity(), "second {second}: {goodput:.1} Mb/s");
@@ -67,13 +67,13 @@ fn a_quarter_lost_for_a_minute_never_makes_bbr_collapse() {
 
 // ARQ-CC-6
 #[test]
-fn bbr_works_where_loss_comes_in_bursts() {
+fn the_default_works_where_loss_comes_in_bursts() {
     for (bad_packets, least) in [(3.0, 0.85), (20.0, 0.7)] {
         // A tenth is lost, all in bursts.
         let loss = Loss::Bursts { good_packets: 9.0 * bad_packets, bad_packets, loss_in_bad: 1.0 };
         let up = WireConfig { loss, ..PATH.up() };
         let mut shared = Shared::new(SEED, up, PATH.down());
-        let goodput = goodput_alone(&mut shared, CongestionConfig::Bbr, 5 * SECOND);
+        let goodput = goodput_alone(&mut shared, CongestionConfig::Tolerant, 5 * SECOND);
         println!("bursts of {bad_packets}: {goodput:.1} Mb/s");
         assert!(goodput >= least * 90.0, "bursts of {bad_packets}: {goodput:.1} Mb/s");
     }
@@ -90,7 +90,7 @@ fn fades_are_not_taken_for_our_own_doing() {
     let runs: Vec<f64> = (1..=6)
         .map(|seed| {
             let mut shared = Shared::new(seed, fading(path.up()), fading(path.down()));
-            goodput_alone(&mut shared, CongestionConfig::Bbr, SECONDS * SECOND)
+            goodput_alone(&mut shared, CongestionConfig::Tolerant, SECONDS * SECOND)
         })
         .collect();
     let mean = runs.iter().sum::<f64>() / runs.len() as f64;
@@ -105,7 +105,7 @@ fn every_controller_fills_a_path_without_loss() {
         CongestionConfig::Constant { window_bytes: 512 << 10 },
         CongestionConfig::Aimd,
         CongestionConfig::Cubic,
-        CongestionConfig::Bbr,
+        CongestionConfig::Tolerant,
     ] {
         let goodput = goodput_alone(&mut PATH.shared(), congestion, 3 * SECOND);
         println!("{congestion:?}: {goodput:.1}");
@@ -116,7 +116,7 @@ fn every_controller_fills_a_path_without_loss() {
 /// What a client that sends without end delivers beside a server that does, Mb/s over ten seconds.
 fn upload_beside_download(client: Config, up: Path, down: Path) -> f64 {
     let host = |name, address: &str| HostConfig::new(name, address.parse().unwrap());
-    let accept = Some(config(CongestionConfig::Bbr).validate().unwrap());
+    let accept = Some(config(CongestionConfig::Tolerant).validate().unwrap());
     let mut world = World::new(SEED);
     let near = world.add_host(host("client", "10.0.0.1:1"));
     let far = world.add_host(HostConfig {
@@ -143,7 +143,7 @@ fn acknowledgements_of_a_download_leave_the_upload_its_rate() {
         [(1, 50, None), (2, 100, None), (20, 20, Some(1_000_000)), (100, 100, Some(2_000_000))]
     {
         let path = |mbps| Path { mbps, ..PATH };
-        let client = Config { max_rate_bps, ..config(CongestionConfig::Bbr) };
+        let client = Config { max_rate_bps, ..config(CongestionConfig::Tolerant) };
         let upload = upload_beside_download(client, path(up_mbps), path(down_mbps));
         let most = max_rate_bps.map_or(up_mbps as f64, |bps| bps as f64 / 1e6);
         println!("{up_mbps} up, {down_mbps} down, {max_rate_bps:?}: {upload:.2} of {most} Mb/s");
@@ -158,8 +158,8 @@ fn max_rate_is_kept_to_two_percent_by_every_controller() {
         (CongestionConfig::Constant { window_bytes: 1 << 20 }, 0.1),
         (CongestionConfig::Aimd, 0.0),
         (CongestionConfig::Cubic, 0.0),
-        (CongestionConfig::Bbr, 0.0),
-        (CongestionConfig::Bbr, 0.1),
+        (CongestionConfig::Tolerant, 0.0),
+        (CongestionConfig::Tolerant, 0.1),
     ] {
         for mbps in [1.0, 20.0] {
             let mut shared = Path { loss, ..PATH }.shared();
@@ -183,7 +183,7 @@ fn a_lanes_window_does_not_limit_a_long_path() {
     let path = Path { round_trip: 200 * MS, ..PATH };
     let (median, worst) = of_eight(|seed| {
         let mut shared = path.shared_by(seed);
-        shared.join(config(CongestionConfig::Bbr), bulk());
+        shared.join(config(CongestionConfig::Tolerant), bulk());
         shared.goodput(6 * SECOND).unwrap()[0]
     });
     assert!(

@@ -17,7 +17,7 @@ fn median_latency(path: Path, bytes: usize, interval: Duration, seed: u64) -> (D
     const COUNT: u64 = 100;
     const OF_START_UP: u32 = 20;
     let mut shared = path.shared_by(seed);
-    shared.join(config(CongestionConfig::Bbr), plan(publications(bytes, interval, COUNT)));
+    shared.join(config(CongestionConfig::Tolerant), plan(publications(bytes, interval, COUNT)));
     shared.world.run_for(OF_START_UP * interval).unwrap();
     let lost_before = shared.client(0).connection().stats().packets_lost;
     assert!(lost_before <= 80, "seed {seed}: {lost_before} packets lost in start-up");

@@ -81,7 +81,8 @@ fn is_limit(event: &PathEvent) -> bool {
 #[test]
 fn a_policer_far_below_what_is_offered_is_not_fed() {
     let mut failed = Vec::new();
-    for congestion in [CongestionConfig::Bbr, CongestionConfig::Cubic, CongestionConfig::Aimd] {
+    for congestion in [CongestionConfig::Tolerant, CongestionConfig::Cubic, CongestionConfig::Aimd]
+    {
         for fec in [FecConfig::Off, FecConfig::Auto] {
             for offer in
                 [Offer::Images(4), Offer::Images(5), Offer::ImagesAndCommands(5), Offer::Bulk]

@@ -41,7 +41,9 @@ fn a_late_second_flow_gets_its_share() {
         path(50, 50 * MS, 1.0),
         Path { loss: 0.05, ..PATH },
     ] {
-        for shares in side_by_side(SEEDS, path, CongestionConfig::Bbr, CongestionConfig::Bbr) {
+        for shares in
+            side_by_side(SEEDS, path, CongestionConfig::Tolerant, CongestionConfig::Tolerant)
+        {
             assert!(jain(shares) >= 0.95, "{path:?}: {shares:.1?}");
             assert!(shares[0] + shares[1] >= 0.85 * path.capacity(), "{path:?}: {shares:.1?}");
         }
@@ -66,8 +68,8 @@ fn beside_cubic_bbr_takes_a_quarter_to_three_quarters() {
         for queue in [1.0, 5.0] {
             let path = Path { mbps, queue, ..PATH };
             let runs =
-                side_by_side(1..=seeds, path, CongestionConfig::Cubic, CongestionConfig::Bbr);
-            let shares = runs.map(|[cubic, bbr]| bbr / (cubic + bbr));
+                side_by_side(1..=seeds, path, CongestionConfig::Cubic, CongestionConfig::Tolerant);
+            let shares = runs.map(|[cubic, tolerant]| tolerant / (cubic + tolerant));
             let mean = shares.sum::<f64>() / seeds as f64;
             println!("{path:?}: {mean:.3} of {seeds}");
             assert!((0.25..=0.75).contains(&mean), "{path:?}: {mean:.2}");
@@ -80,7 +82,8 @@ fn beside_cubic_bbr_takes_a_quarter_to_three_quarters() {
 fn crowd(path: Path, flows: usize, settled: Duration, seed: u64) -> (f64, f64) {
     let mut shared = path.shared_by(seed);
     for _ in 0..flows {
-        shared.join(config(CongestionConfig::Bbr), plan([Flow::reliable(5, 10_000, u64::MAX)]));
+        shared
+            .join(config(CongestionConfig::Tolerant), plan([Flow::reliable(5, 10_000, u64::MAX)]));
         shared.world.run_for(2 * SECOND).unwrap();
     }
     shared.world.run_for(settled - 2 * SECOND).unwrap();

@@ -8,14 +8,14 @@ use arq_sim::Policer;
 
 use super::*;
 
-const BBR: CongestionConfig = CongestionConfig::Bbr;
+const TOLERANT: CongestionConfig = CongestionConfig::Tolerant;
 
 // ARQ-CC-6
 #[test]
 fn loss_from_the_first_round_does_not_end_start_up() {
     let path = Path { loss: 0.25, ..PATH };
     let mut shared = path.shared();
-    shared.join(config(BBR), bulk());
+    shared.join(config(TOLERANT), bulk());
     shared.world.run_until(5 * SECOND, |_| false).unwrap_err();
     let goodput = shared.bytes_read()[0] as f64 * 8.0 / 5e6;
     println!("{goodput:.1} Mb/s");
@@ -30,7 +30,7 @@ fn bursts(interval: Duration) -> impl Iterator<Item = Flow> {
 /// How long the burst takes that comes after `pause`; queue drops show in it.
 fn burst_after(pause: Duration, others: impl IntoIterator<Item = Flow>) -> Duration {
     let mut shared = PATH.shared();
-    shared.join(config(BBR), plan(bursts(pause).chain(others)));
+    shared.join(config(TOLERANT), plan(bursts(pause).chain(others)));
     // Bursts come at 0, `pause`, 2 x `pause`.
     shared.world.run_for(2 * pause - 100 * MS).unwrap();
     let before = shared.bytes_read()[0];
@@ -74,7 +74,7 @@ fn a_policer_is_not_fed() {
     // A run's share varies by half.
     for seed in 1..=8 {
         let mut shared = Shared::new(seed, up.clone(), path.down());
-        let goodput = goodput_alone(&mut shared, BBR, 5 * SECOND);
+        let goodput = goodput_alone(&mut shared, TOLERANT, 5 * SECOND);
         let before = shared.client(0).connection().stats();
         shared.world.run_for(20 * SECOND).unwrap();
         let after = shared.client(0).connection().stats();
@@ -94,7 +94,7 @@ fn a_policer_near_by_is_not_fed() {
     let policer = Policer { rate_bps: path.rate_bps(), burst_bytes: 15_000 };
     let up = WireConfig { policer: Some(policer), bottleneck: None, ..path.down() };
     let mut shared = Shared::new(SEED, up, path.down());
-    let goodput = goodput_alone(&mut shared, BBR, 5 * SECOND);
+    let goodput = goodput_alone(&mut shared, TOLERANT, 5 * SECOND);
     let stats = shared.client(0).connection().stats();
     let (sent, lost) = (stats.packets_sent, stats.packets_lost);
     println!("{goodput:.1} Mb/s, {lost} of {sent} dropped");
@@ -110,7 +110,7 @@ fn a_radio_that_loses_nearly_half_is_not_given_up() {
         [(0.3, 20, 0.8), (0.4, 20, 0.75), (0.5, 2, 0.4), (0.5, 20, 0.25)]
     {
         let path = Path { mbps: 20, round_trip: round_trip * MS, loss, ..PATH };
-        let run = |seed| goodput_alone(&mut path.shared_by(seed), BBR, 5 * SECOND);
+        let run = |seed| goodput_alone(&mut path.shared_by(seed), TOLERANT, 5 * SECOND);
         let (median, worst) = of_eight(|seed| run(seed) / path.capacity());
         println!(
             "{loss} lost, {round_trip} ms: {median:.2} of what is possible, {worst:.2} at least"
@@ -126,7 +126,7 @@ fn compressed_acknowledgements_are_no_rate() {
     let queues = RefCell::new(Vec::new());
     let (median, worst) = of_eight(|seed| {
         let mut shared = Shared::new(seed, PATH.up(), down.clone());
-        let goodput = goodput_alone(&mut shared, BBR, 5 * SECOND);
+        let goodput = goodput_alone(&mut shared, TOLERANT, 5 * SECOND);
         queues.borrow_mut().push(PATH.queue_time(shared.queue_percentile(50)));
         goodput
     });
@@ -144,7 +144,7 @@ fn steps_of_the_round_trip_are_followed() {
     let (median, worst) = of_eight(|seed| {
         let mut pair = arq_sim::Pair::new(
             &arq_sim::Scenario::new(seed)
-                .config(Config { lane_window_bytes: 8 << 20, ..config(BBR) })
+                .config(Config { lane_window_bytes: 8 << 20, ..config(TOLERANT) })
                 .client_sends(bulk().flows),
         );
         let over_steps = [20 * MS, 80 * MS, 10 * MS, 40 * MS].map(|round_trip| {
@@ -164,7 +164,7 @@ fn steps_of_the_round_trip_are_followed() {
 
 /// Mb/s that arrive in each second of `time` over a path that becomes `after` when a connection has got used to `before`.
 fn over_a_change(seed: u64, before: Path, after: Path, time: u32) -> Vec<f64> {
-    let config = Config { lane_window_bytes: 8 << 20, ..config(BBR) };
+    let config = Config { lane_window_bytes: 8 << 20, ..config(TOLERANT) };
     let scenario = arq_sim::Scenario::new(seed).config(config).client_sends(bulk().flows);
     let mut pair = arq_sim::Pair::new(&scenario);
     let mut read = 0;
@@ -238,7 +238,7 @@ fn who_starts_beside_a_flow_that_keeps_the_queue_full_does_not_drain_it_for_ever
         let path = Path { mbps: 20, queue, ..PATH };
         let mut shared = path.shared();
         shared.join(config(CongestionConfig::Cubic), bulk());
-        shared.join(config(BBR), bulk());
+        shared.join(config(TOLERANT), bulk());
         let seconds: Vec<f64> = (0..10).map(|_| shared.goodput(SECOND).unwrap()[1]).collect();
         println!("queue of {queue}: {seconds:.1?} Mb/s");
         let least = seconds[2..].iter().copied().fold(f64::INFINITY, f64::min);
@@ -251,7 +251,7 @@ fn who_starts_beside_a_flow_that_keeps_the_queue_full_does_not_drain_it_for_ever
 fn start_up_on_a_thin_path_keeps_to_what_was_measured() {
     // A beacon beside bulk, at 250 kbit/s with a queue of ten seconds.
     let beacon = Flow::reliable(0, 100, u64::MAX).every(100 * MS);
-    let scenario = arq_sim::Scenario::new(SEED).config(config(BBR));
+    let scenario = arq_sim::Scenario::new(SEED).config(config(TOLERANT));
     let mut pair = arq_sim::Pair::new(&scenario.client_sends([beacon, bulk().flows.remove(0)]));
     let thin = Bottleneck { rate_bps: 250_000, queue_bytes: 312_500 };
     let up = WireConfig { bottleneck: Some(thin), ..WireConfig::with_delay(10 * MS) };
@@ -276,7 +276,7 @@ fn start_up_on_a_thin_path_keeps_to_what_was_measured() {
 fn a_path_that_becomes_ten_times_slower_is_followed_before_its_queue_fills() {
     // A beacon beside bulk, and a queue that holds two seconds of the slow path.
     let beacon = Flow::reliable(0, 100, u64::MAX).every(20 * MS);
-    let scenario = arq_sim::Scenario::new(SEED).config(config(BBR));
+    let scenario = arq_sim::Scenario::new(SEED).config(config(TOLERANT));
     let mut pair = arq_sim::Pair::new(&scenario.client_sends([beacon, bulk().flows.remove(0)]));
     let lane = arq_sim::lane(0, arq_proto::Reliability::Reliable);
     for (mbps, queue) in [(100, 10.0), (10, 100.0), (100, 10.0)] {
@@ -304,7 +304,7 @@ fn jitter_that_keeps_the_order_is_no_queue() {
     // Each packet waits for the one before it, so the round trip grows with the rate as if there were a queue, and
     // all that is lost seems lost in it. Some 300 kB/s want to pass.
     for seed in [1, 5, 6, 7] {
-        let scenario = arq_sim::Scenario::new(seed).config(config(BBR)).client_sends([
+        let scenario = arq_sim::Scenario::new(seed).config(config(TOLERANT)).client_sends([
             Flow::reliable(0, 200, u64::MAX).every(20 * MS),
             Flow::reliable(5, 10_000, u64::MAX).every(100 * MS),
             Flow::reliable(7, 65_535, u64::MAX).every(SECOND),
@@ -334,7 +334,8 @@ fn a_thin_stream_over_jitter_is_not_slowed_down() {
     for jitter_in_order in [false, true] {
         for seed in 1..=16 {
             let flow = Flow::reliable(5, 400, 1_000).every(25 * MS);
-            let scenario = arq_sim::Scenario::new(seed).config(config(BBR)).client_sends([flow]);
+            let scenario =
+                arq_sim::Scenario::new(seed).config(config(TOLERANT)).client_sends([flow]);
             let mut pair = arq_sim::Pair::new(&scenario);
             let (jitter, loss) = (60 * MS, Loss::Random(0.167));
             let radio =
@@ -364,7 +365,7 @@ fn thin_streams_keep_their_pace_where_the_path_grows_longer_at_once() {
         {
             let sizes = arq_sim::Sizes::Between(9, longest);
             let flow = Flow { sizes, ..Flow::reliable(5, 1, 100) }.every(5 * MS);
-            let scenario = arq_sim::Scenario::new(seed).config(config(BBR)).both_send([flow]);
+            let scenario = arq_sim::Scenario::new(seed).config(config(TOLERANT)).both_send([flow]);
             let mut pair = arq_sim::Pair::new(&scenario.wire(WireConfig::with_delay(MS / 10)));
             pair.world.run_for(2 * MS * seed as u32).unwrap();
             let radio = || WireConfig { loss: Loss::Random(loss), ..WireConfig::with_delay(delay) };
@@ -388,7 +389,7 @@ fn latest_off_the_cable(seed: u64, radio: &WireConfig) -> Duration {
     let images = Flow::best_effort(3, 3_000, 750).every(20 * MS);
     let streams =
         [stream(1, 200, 10 * MS), images, stream(5, 40_000, 50 * MS), stream(7, 64_000, 250 * MS)];
-    let scenario = arq_sim::Scenario::new(seed).config(config(BBR)).both_send(streams);
+    let scenario = arq_sim::Scenario::new(seed).config(config(TOLERANT)).both_send(streams);
     let mut pair = arq_sim::Pair::new(&scenario.wire(WireConfig::with_delay(MS / 10)));
     pair.world.run_for(5 * SECOND).unwrap();
     pair.world.lay_wire(pair.client, pair.server, radio.clone());
@@ -427,7 +428,7 @@ fn a_product_below_four_packets_is_enough() {
     for loss in [0.0, 0.05, 0.25] {
         let path = Path { mbps: 6, round_trip: 5 * MS, queue: 8.0, loss };
         let mut shared = path.shared();
-        let goodput = goodput_alone(&mut shared, BBR, 5 * SECOND);
+        let goodput = goodput_alone(&mut shared, TOLERANT, 5 * SECOND);
         println!("loss {loss}: {goodput:.2} Mb/s");
         assert!(goodput >= 0.8 * path.capacity(), "loss {loss}: {goodput:.2} Mb/s");
     }
@@ -438,7 +439,7 @@ fn a_product_below_four_packets_is_enough() {
 fn a_quarter_of_the_acknowledgements_may_be_lost() {
     let down = Path { loss: 0.25, ..PATH }.down();
     let mut shared = Shared::new(SEED, PATH.up(), down);
-    let goodput = goodput_alone(&mut shared, BBR, 3 * SECOND);
+    let goodput = goodput_alone(&mut shared, TOLERANT, 3 * SECOND);
     println!("{goodput:.1} Mb/s");
     assert!(goodput >= 90.0, "{goodput:.1} Mb/s");
 }
@@ -463,7 +464,8 @@ impl Starved {
     /// Returns the statistics of the sender, and the latency that 99 % of its messages keep.
     fn run(&self, seed: u64) -> (arq_proto::Stats, Duration) {
         let flow = Flow::reliable(5, 50_000, self.publications).every(20 * MS);
-        let scenario = arq_sim::Scenario::new(seed).wire(self.path.clone()).config(config(BBR));
+        let scenario =
+            arq_sim::Scenario::new(seed).wire(self.path.clone()).config(config(TOLERANT));
         let mut pair = arq_sim::Pair::new(&scenario.client_sends([flow.clone(), flow]));
         pair.run_to_connected(SECOND).unwrap();
         let mut rng = fastrand::Rng::with_seed(seed);
@@ -531,7 +533,7 @@ fn a_host_that_sleeps_most_of_the_time_does_not_overrate_the_path() {
 // ARQ-CC-3, ARQ-CC-8
 #[test]
 fn after_a_blackout_the_rate_is_back_at_once() {
-    let least = [(BBR, 85.0), (CongestionConfig::Cubic, 85.0), (CongestionConfig::Aimd, 70.0)];
+    let least = [(TOLERANT, 85.0), (CongestionConfig::Cubic, 85.0), (CongestionConfig::Aimd, 70.0)];
     for (congestion, least) in least {
         let blackouts = vec![5 * SECOND..13 * SECOND];
         let up = WireConfig { blackouts: blackouts.clone(), ..PATH.up() };

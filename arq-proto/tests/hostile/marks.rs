@@ -29,7 +29,7 @@ fn told(congestion: CongestionConfig, mut counts: impl FnMut(u64) -> EcnCounts) 
 }
 
 const CONTROLLERS: [CongestionConfig; 3] =
-    [CongestionConfig::Bbr, CongestionConfig::Cubic, CongestionConfig::Aimd];
+    [CongestionConfig::Tolerant, CongestionConfig::Cubic, CongestionConfig::Aimd];
 
 // ARQ-ECN-3, ARQ-ERR-3
 #[test]

@@ -96,7 +96,7 @@ fn a_stream_of_a_few_packets_gets_through_a_host_that_loses_batches() {
 #[test]
 fn congestion_policers_and_fades_are_not_taken_for_damage() {
     let of = |congestion| Config { congestion, ..Config::default() };
-    let bbr = || of(CongestionConfig::Bbr);
+    let tolerant = || of(CongestionConfig::Tolerant);
     let overfull = || of(CongestionConfig::Constant { window_bytes: 160_000 });
     let policed = WireConfig {
         policer: Some(Policer { rate_bps: RATE_BPS / 2, burst_bytes: 15_000 }),
@@ -107,14 +107,14 @@ fn congestion_policers_and_fades_are_not_taken_for_damage() {
         ..wire()
     };
     for (name, wire, config) in [
-        ("10 % lost", losing(Loss::Random(0.1)), bbr()),
-        ("a quarter lost", losing(Loss::Random(0.25)), bbr()),
-        ("fades", losing(fades()), bbr()),
+        ("10 % lost", losing(Loss::Random(0.1)), tolerant()),
+        ("a quarter lost", losing(Loss::Random(0.25)), tolerant()),
+        ("fades", losing(fades()), tolerant()),
         ("a full queue", wire(), overfull()),
         ("cubic", wire(), of(CongestionConfig::Cubic)),
-        ("a shallow queue", shallow.clone(), bbr()),
+        ("a shallow queue", shallow.clone(), tolerant()),
         ("a shallow queue that is full", shallow, overfull()),
-        ("a policer", policed.clone(), bbr()),
+        ("a policer", policed.clone(), tolerant()),
         ("a policer that nobody heeds", policed, overfull()),
     ] {
         let mut lost = 0;

@@ -25,7 +25,7 @@ use table::Row;
 /// Which controller is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Controller {
-    Bbr,
+    Tolerant,
     Cubic,
     Aimd,
 }
@@ -33,7 +33,7 @@ enum Controller {
 impl Controller {
     fn config(self) -> CongestionConfig {
         match self {
-            Self::Bbr => CongestionConfig::Bbr,
+            Self::Tolerant => CongestionConfig::Tolerant,
             Self::Cubic => CongestionConfig::Cubic,
             Self::Aimd => CongestionConfig::Aimd,
         }
@@ -41,7 +41,7 @@ impl Controller {
 
     fn name(self) -> &'static str {
         match self {
-            Self::Bbr => "bbr",
+            Self::Tolerant => "tolerant",
             Self::Cubic => "cubic",
             Self::Aimd => "aimd",
         }
@@ -72,7 +72,7 @@ COLUMNS (means over the seeds, +- the standard error):
   change   what differs from the table in git by more than two standard errors of the difference, in such errors.
 
 EXAMPLES:
-  score                       the whole table for `bbr`, compared with arq-sim/score-bbr.csv
+  score                       the whole table for `tolerant`, compared with arq-sim/score-tolerant.csv
   score --only taxi           the cells whose names contain it
   score --seeds 2 --only c    quick and rough
   score --cc cubic --write    renews arq-sim/score-cubic.csv
@@ -85,7 +85,7 @@ struct Arguments {
     #[arg(long, default_value_t = 8, value_name = "N")]
     seeds: u64,
     /// The controller of our flows.
-    #[arg(long, value_enum, default_value = "bbr")]
+    #[arg(long, value_enum, default_value = "tolerant")]
     cc: Controller,
     /// Writes the table to the file in git (all cells and seeds, please).
     #[arg(long)]

@@ -96,7 +96,7 @@ impl LinkConfig {
             (_, Some(_)) => return Err(window_without_constant()),
             (Some("cubic"), None) => CongestionConfig::Cubic,
             (Some("aimd"), None) => CongestionConfig::Aimd,
-            (Some(_), None) => CongestionConfig::Bbr,
+            (Some(_), None) => CongestionConfig::Tolerant,
             (None, None) => return Ok(()),
         };
         Ok(())

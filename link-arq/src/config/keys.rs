@@ -366,8 +366,8 @@ pub const KEYS: &[Key] = &[
     ),
     config(
         "cc",
-        Value::Word(&["bbr", "cubic", "aimd", "constant"]),
-        "bbr",
+        Value::Word(&["tolerant", "cubic", "aimd", "constant"]),
+        "tolerant",
         "what limits the bytes in flight: the measured rate, a window that backs off at each loss \
          (cubic, aimd), or a fixed one",
     ),

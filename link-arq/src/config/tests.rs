@@ -126,7 +126,7 @@ fn a_bad_value_is_an_error_that_says_what_is_expected() {
     let text = error("arq/localhost:7447#mtu=100");
     assert_eq!(text, "`mtu=100` is not valid: expected 576..=65507 bytes, or auto");
     let text = error("arq/localhost:7447#cc=vegas");
-    assert_eq!(text, "`cc=vegas` is not valid: expected bbr, cubic, aimd, constant");
+    assert_eq!(text, "`cc=vegas` is not valid: expected tolerant, cubic, aimd, constant");
     let text = error("arq/localhost:7447#max_rate=10");
     assert_eq!(text, "`max_rate=10` is not valid: expected 8000..=1000000000000 bit/s, or none");
     let text = error("arq/localhost:7447#window=0");
@@ -213,7 +213,7 @@ fn errors_of_the_protocol_name_keys() {
 fn what_contradicts_itself_is_an_error() {
     let text = error("arq/localhost:7447#iface=lo;bind=127.0.0.1:0");
     assert!(text.contains("`iface` and `bind`"), "{text}");
-    for cc in ["", "cc=bbr;", "cc=cubic;", "cc=aimd;"] {
+    for cc in ["", "cc=tolerant;", "cc=cubic;", "cc=aimd;"] {
         let text = error(&format!("arq/localhost:7447#{cc}cc_window=100000"));
         assert!(text.contains("cc_window") && text.contains("cc=constant"), "{text}");
     }
@@ -265,7 +265,7 @@ fn a_bad_value_in_a_file_is_an_error_that_says_what_is_expected() {
         ("mtu: 1200.5", "`mtu=1200.5` is not valid: expected 576..=65507 bytes, or auto"),
         ("linger_ms: true", "`linger_ms=true` is not valid: expected 0..=86400000 ms"),
         ("max_rate: 1e15", "`max_rate=1000000000000000` is not valid: expected 8000..="),
-        ("cc: 1", "`cc=1` is not valid: expected bbr, cubic, aimd, constant"),
+        ("cc: 1", "`cc=1` is not valid: expected tolerant, cubic, aimd, constant"),
         ("deadline_ms: null", "`deadline_ms=null` is not valid: expected 1..=3600000 ms, or none"),
         ("iface: null", "`iface=null` is not valid: expected a network interface"),
         ("iface: ['lo']", "`iface=a list or an object` is not valid: expected a network"),
@@ -310,7 +310,7 @@ fn congestion_keys_combine() {
     let congestion =
         |keys: &str| parse(&format!("arq/localhost:7447#{keys}")).unwrap().protocol.congestion;
     let constant = |window_bytes| CongestionConfig::Constant { window_bytes };
-    assert_eq!(congestion("mtu=1200"), CongestionConfig::Bbr);
+    assert_eq!(congestion("mtu=1200"), CongestionConfig::Tolerant);
     assert_eq!(congestion("cc=cubic"), CongestionConfig::Cubic);
     assert_eq!(congestion("cc=aimd"), CongestionConfig::Aimd);
     assert_eq!(congestion("cc=constant"), constant(262_144));
@@ -318,7 +318,7 @@ fn congestion_keys_combine() {
     let path = file("congestion", "{ cc: 'constant', cc_window: 100000 }");
     assert_eq!(congestion(&format!("config={path};cc=constant")), constant(100_000));
     assert_eq!(congestion(&format!("config={path};cc_window=50000")), constant(50_000));
-    assert_eq!(congestion(&format!("config={path};cc=bbr")), CongestionConfig::Bbr);
+    assert_eq!(congestion(&format!("config={path};cc=tolerant")), CongestionConfig::Tolerant);
     // Only what comes of all layers must fit together.
     for (number, cc) in ["", "cc: 'cubic', "].iter().enumerate() {
         let path = file(&format!("window-{number}"), &format!("{{ {cc}cc_window: 100000 }}"));

@@ -160,17 +160,17 @@ fn reductions_that_do_not_help_are_unfounded_unless_the_queue_stands() {
 #[test]
 fn a_queue_that_loses_too_much_is_not_taken_for_a_longer_path() {
     for (lost, least_rtt) in [(0, 20 * MS), (20, 10 * MS)] {
-        let mut bbr = Bbr::new(MTU as u16, None);
-        bbr.min_rtt.update(t0(), 10 * MS);
-        bbr.rate.replace(rate(10_000_000));
-        bbr.phase = Phase::cruise(t0(), false);
+        let mut tolerant = Tolerant::new(MTU as u16, None);
+        tolerant.min_rtt.update(t0(), 10 * MS);
+        tolerant.rate.replace(rate(10_000_000));
+        tolerant.phase = Phase::cruise(t0(), false);
         let mut round = rounds(100, lost, 1)[0];
         round.min_rtt = Some(20 * MS);
-        bbr.on_round(t0(), &round);
-        bbr.phase = Phase::ProbeRtt { until: t0(), least: Some(20 * MS) };
+        tolerant.on_round(t0(), &round);
+        tolerant.phase = Phase::ProbeRtt { until: t0(), least: Some(20 * MS) };
         let rtt = Some(exactly(20 * MS));
-        bbr.probe_rtt(t0() + SECOND, &AckSample { rtt, ..ack(t0(), 0, 1) });
-        assert_eq!(bbr.min_rtt.get(), Some(least_rtt), "{lost} of 100 lost");
+        tolerant.probe_rtt(t0() + SECOND, &AckSample { rtt, ..ack(t0(), 0, 1) });
+        assert_eq!(tolerant.min_rtt.get(), Some(least_rtt), "{lost} of 100 lost");
     }
 }
 

@@ -113,15 +113,15 @@ fn what_is_released_at_once_is_no_rate_and_silence_belongs_to_the_round() {
 #[test]
 fn start_up_learns_before_a_round_is_over_unless_there_is_a_queue() {
     for (waited, learnt) in [(Duration::ZERO, Some(rate(6_000_000))), (3 * MS, None)] {
-        let (t0, mut bbr) = (t0(), Bbr::new(MTU as u16, None));
-        (0..=100).for_each(|number| bbr.on_sent(&sending(t0, number)));
-        bbr.on_ack(&ack(t0 + 10 * MS, 0, 1));
-        let within = bbr.pacing_rate().unwrap().time_for(bbr.window());
+        let (t0, mut tolerant) = (t0(), Tolerant::new(MTU as u16, None));
+        (0..=100).for_each(|number| tolerant.on_sent(&sending(t0, number)));
+        tolerant.on_ack(&ack(t0 + 10 * MS, 0, 1));
+        let within = tolerant.pacing_rate().unwrap().time_for(tolerant.window());
         assert!((3 * MS..4 * MS).contains(&within), "the first window leaves in {within:?}");
         let rtt = Some(exactly(10 * MS + waited));
-        bbr.on_ack(&AckSample { rtt, ..ack(t0 + 15 * MS, 60, 60) });
+        tolerant.on_ack(&AckSample { rtt, ..ack(t0 + 15 * MS, 60, 60) });
         // 60 kB came back within 5 ms, and count as if they had taken the round trip of 10 ms.
-        assert_eq!(bbr.rate.get(), learnt, "{waited:?} in a queue");
+        assert_eq!(tolerant.rate.get(), learnt, "{waited:?} in a queue");
     }
 }
 
@@ -151,20 +151,20 @@ fn a_time_out_that_was_none_leaves_no_trace() {
 fn rounds_in_which_the_host_slept_lower_no_rate_unless_a_queue_shows() {
     // The rate after rounds at a fifth of it.
     let rate_after = |rounds: u64, sleeps: bool, queue: Duration| {
-        let mut bbr = Bbr::new(MTU as u16, None);
+        let mut tolerant = Tolerant::new(MTU as u16, None);
         let (mut now, mut number) = (t0(), 0);
         let mut round = |packets: u64, sleeps: bool, queue: Duration| {
-            bbr.on_sent(&sending(now, number));
+            tolerant.on_sent(&sending(now, number));
             if sleeps {
-                bbr.on_sleep();
+                tolerant.on_sleep();
             }
             now += 10 * MS;
             // What an acknowledgement may have waited for the host is no queue.
             let wait = if sleeps { 200 * MS } else { Duration::ZERO };
             let rtt = RttSample { least: 10 * MS + queue, most: 10 * MS + queue + wait };
-            bbr.on_ack(&AckSample { rtt: Some(rtt), ..ack(now, number, packets) });
+            tolerant.on_ack(&AckSample { rtt: Some(rtt), ..ack(now, number, packets) });
             number += 1;
-            bbr.rate.get().map(Rate::bytes_per_second)
+            tolerant.rate.get().map(Rate::bytes_per_second)
         };
         let before = (0..4).filter_map(|_| round(100, false, Duration::ZERO)).max();
         let after = (0..rounds).map(|_| round(20, sleeps, queue)).last().unwrap();
@@ -277,54 +277,54 @@ fn the_least_round_trip_is_doubted_after_five_seconds() {
 #[test]
 fn the_estimate_outlives_half_a_minute_and_then_halves() {
     let t0 = t0();
-    let mut bbr = Bbr::new(MTU as u16, None);
+    let mut tolerant = Tolerant::new(MTU as u16, None);
     let mut now = t0;
     for n in 0..20 {
-        bbr.on_sent(&sending(now, n));
+        tolerant.on_sent(&sending(now, n));
         now += 10 * MS;
-        bbr.on_ack(&ack(now, n, 1_000));
+        tolerant.on_ack(&ack(now, n, 1_000));
     }
-    let before = bbr.rate.get().unwrap();
-    assert!(bbr.queue_window > 0);
-    let after = |bbr: &mut Bbr, seconds: u32| {
-        bbr.on_time(now + seconds * 1_000 * MS);
-        bbr.rate.get().unwrap()
+    let before = tolerant.rate.get().unwrap();
+    assert!(tolerant.queue_window > 0);
+    let after = |tolerant: &mut Tolerant, seconds: u32| {
+        tolerant.on_time(now + seconds * 1_000 * MS);
+        tolerant.rate.get().unwrap()
     };
-    assert_eq!(after(&mut bbr, 29), before);
-    assert_eq!(after(&mut bbr, 31), before.mul_f64(0.5));
-    assert_eq!(bbr.queue_window, 0, "the queue is another");
-    assert_eq!(after(&mut bbr, 32), before.mul_f64(0.5));
-    assert_eq!(after(&mut bbr, 42), before.mul_f64(0.25));
-    assert_eq!(bbr.phase, Phase::START);
+    assert_eq!(after(&mut tolerant, 29), before);
+    assert_eq!(after(&mut tolerant, 31), before.mul_f64(0.5));
+    assert_eq!(tolerant.queue_window, 0, "the queue is another");
+    assert_eq!(after(&mut tolerant, 32), before.mul_f64(0.5));
+    assert_eq!(after(&mut tolerant, 42), before.mul_f64(0.25));
+    assert_eq!(tolerant.phase, Phase::START);
 }
 
 // ARQ-CC-6
 #[test]
 fn what_was_sent_before_a_slowdown_lowers_the_rate_no_further() {
-    let mut bbr = Bbr::new(MTU as u16, None);
-    bbr.min_rtt.update(t0(), 10 * MS);
-    bbr.rate.replace(rate(100_000_000));
-    bbr.phase = Phase::cruise(t0(), false);
-    rounds(100, 0, 10).iter().for_each(|round| bbr.loss.on_round(round, false));
+    let mut tolerant = Tolerant::new(MTU as u16, None);
+    tolerant.min_rtt.update(t0(), 10 * MS);
+    tolerant.rate.replace(rate(100_000_000));
+    tolerant.phase = Phase::cruise(t0(), false);
+    rounds(100, 0, 10).iter().for_each(|round| tolerant.loss.on_round(round, false));
     // Twice as long as the path, at a tenth of its rate, and half of it is dropped.
     let rates = [1_000, 1_500, 1_500, 1_500].map(|packets: u32| {
         let lasting = packets / 10 * MS;
         let mut round = rounds_lasting(lasting, packets.into(), u64::from(packets) / 2, 1)[0];
         round.min_rtt = Some(lasting);
-        bbr.on_round(t0(), &round);
-        bbr.rate.get()
+        tolerant.on_round(t0(), &round);
+        tolerant.rate.get()
     });
-    assert!(matches!(bbr.phase, Phase::Slowdown { .. }) && rates[1] < rates[0], "{rates:?}");
+    assert!(matches!(tolerant.phase, Phase::Slowdown { .. }) && rates[1] < rates[0], "{rates:?}");
     assert_eq!(rates[3], rates[1], "{rates:?}");
 }
 
 /// In the middle of a connection: 10 MB/s over 10 ms.
-fn in_phase(phase: Phase) -> Bbr {
-    let mut bbr = Bbr::new(MTU as u16, None);
-    bbr.min_rtt.update(t0(), 10 * MS);
-    bbr.rate.replace(rate(10_000_000));
-    bbr.phase = phase;
-    bbr
+fn in_phase(phase: Phase) -> Tolerant {
+    let mut tolerant = Tolerant::new(MTU as u16, None);
+    tolerant.min_rtt.update(t0(), 10 * MS);
+    tolerant.rate.replace(rate(10_000_000));
+    tolerant.phase = phase;
+    tolerant
 }
 
 /// A round in which packets waited until the round trip took `time`, and which took as long.
@@ -337,15 +337,15 @@ fn queued_round(time: Duration, sent: u64, lost: u64) -> Round {
 // ARQ-CC-6
 #[test]
 fn a_probe_is_judged_once_however_long_none_follows() {
-    let mut bbr = in_phase(Phase::cruise(t0(), false));
-    bbr.hold_until = 20;
+    let mut tolerant = in_phase(Phase::cruise(t0(), false));
+    tolerant.hold_until = 20;
     for (first, phase, lost) in [(0, Phase::ProbeUp, 30), (100, HOLD_BACK, 5)] {
-        bbr.loss.mark(PacketNumber(first), phase);
-        settle(&mut bbr.loss, first, 100, lost);
+        tolerant.loss.mark(PacketNumber(first), phase);
+        settle(&mut tolerant.loss, first, 100, lost);
     }
     let now = t0() + SECOND;
-    rounds(100, 0, 21).iter().for_each(|round| bbr.on_round(now, round));
-    assert_eq!((bbr.phase, bbr.rate.get()), (Phase::ProbeUp, Some(rate(10_000_000))));
+    rounds(100, 0, 21).iter().for_each(|round| tolerant.on_round(now, round));
+    assert_eq!((tolerant.phase, tolerant.rate.get()), (Phase::ProbeUp, Some(rate(10_000_000))));
 }
 
 // ARQ-CC-6
@@ -354,72 +354,72 @@ fn what_is_held_back_on_purpose_shows_no_slower_path() {
     // 7.4 MB/s, of more in flight each time.
     let rounds = [queued_round(20 * MS, 148, 0), queued_round(30 * MS, 222, 0)];
     for (phase, slower) in [(Phase::ProbeDown { rounds: 0 }, false), (Phase::ProbeUp, true)] {
-        let mut bbr = in_phase(phase);
-        bbr.on_round(t0(), &rounds[0]);
-        bbr.phase = phase;
-        bbr.on_round(t0(), &rounds[1]);
-        assert_eq!(matches!(bbr.phase, Phase::Slowdown { .. }), slower, "{phase:?}");
+        let mut tolerant = in_phase(phase);
+        tolerant.on_round(t0(), &rounds[0]);
+        tolerant.phase = phase;
+        tolerant.on_round(t0(), &rounds[1]);
+        assert_eq!(matches!(tolerant.phase, Phase::Slowdown { .. }), slower, "{phase:?}");
     }
 }
 
 // ARQ-CC-6
 #[test]
 fn to_see_the_least_round_trip_lowers_no_rate() {
-    let mut bbr = in_phase(Phase::ProbeRtt { until: t0() + SECOND, least: None });
-    rounds(50, 0, 40).iter().for_each(|round| bbr.on_round(t0(), round));
-    assert_eq!(bbr.rate.get(), Some(rate(10_000_000)));
+    let mut tolerant = in_phase(Phase::ProbeRtt { until: t0() + SECOND, least: None });
+    rounds(50, 0, 40).iter().for_each(|round| tolerant.on_round(t0(), round));
+    assert_eq!(tolerant.rate.get(), Some(rate(10_000_000)));
 }
 
 // ARQ-CC-6
 #[test]
 fn draining_ends_and_start_up_has_taught_no_loss() {
-    let mut bbr = in_phase(Phase::Drain { rounds: 0 });
-    bbr.loss.accept(0.2);
+    let mut tolerant = in_phase(Phase::Drain { rounds: 0 });
+    tolerant.loss.accept(0.2);
     for _ in 0..DRAIN_ROUNDS {
-        bbr.on_round(t0(), &queued_round(20 * MS, 100, 20));
+        tolerant.on_round(t0(), &queued_round(20 * MS, 100, 20));
     }
     // What was lost meanwhile is no reason to send less.
-    assert!(matches!(bbr.phase, Phase::Cruise { queue: true, .. }), "{:?}", bbr.phase);
-    assert_eq!(bbr.loss.base(), 0.0);
+    assert!(matches!(tolerant.phase, Phase::Cruise { queue: true, .. }), "{:?}", tolerant.phase);
+    assert_eq!(tolerant.loss.base(), 0.0);
 }
 
 // ARQ-CC-6, ARQ-CC-8
 #[test]
 fn start_up_sends_what_was_measured_once_the_path_has_decided_it() {
-    let mut bbr = Bbr::new(MTU as u16, None);
-    bbr.min_rtt.update(t0(), 10 * MS);
-    bbr.smoothed_rtt = 40 * MS;
+    let mut tolerant = Tolerant::new(MTU as u16, None);
+    tolerant.min_rtt.update(t0(), 10 * MS);
+    tolerant.smoothed_rtt = 40 * MS;
     let initial = rate(INITIAL_PACKETS * MTU * 100);
-    bbr.rate.raise_to(rate(30_000));
-    assert_eq!(bbr.bandwidth(), Some(initial), "a small message says nothing");
-    bbr.rate.on_path_round(rate(31_000));
-    assert_eq!(bbr.bandwidth(), Some(rate(31_000)));
+    tolerant.rate.raise_to(rate(30_000));
+    assert_eq!(tolerant.bandwidth(), Some(initial), "a small message says nothing");
+    tolerant.rate.on_path_round(rate(31_000));
+    assert_eq!(tolerant.bandwidth(), Some(rate(31_000)));
     // Hours later: less than a new connection would send is no more known to be the path's than it was.
     for (known, after) in [(rate(31_000), rate(31_000)), (rate(100_000_000), initial)] {
-        bbr.rate.replace(known);
-        bbr.busy_at = Some(t0());
-        bbr.age(t0() + 3_600 * SECOND);
-        assert_eq!(bbr.bandwidth(), Some(after));
+        tolerant.rate.replace(known);
+        tolerant.busy_at = Some(t0());
+        tolerant.age(t0() + 3_600 * SECOND);
+        assert_eq!(tolerant.bandwidth(), Some(after));
     }
-    bbr.rate.on_path_round(rate(40_000));
-    assert_eq!(bbr.bandwidth(), Some(rate(40_000)), "the path has become thin meanwhile");
+    tolerant.rate.on_path_round(rate(40_000));
+    assert_eq!(tolerant.bandwidth(), Some(rate(40_000)), "the path has become thin meanwhile");
 }
 
 // ARQ-CC-6
 #[test]
 fn a_measurement_that_is_set_aside_settles_nothing() {
-    let mut bbr = in_phase(Phase::cruise(t0(), false));
+    let mut tolerant = in_phase(Phase::cruise(t0(), false));
     let round = queued_round(30 * MS, 300, 60);
     let sample = AckSample { rtt: Some(exactly(30 * MS)), ..ack(t0(), 0, 1) };
-    while !bbr.longer.is_likely() {
+    while !tolerant.longer.is_likely() {
         // On a long path there are few reductions between two measurements.
-        if bbr.round % 8 == 7 {
-            bbr.phase = Phase::ProbeRtt { until: t0(), least: None };
-            bbr.probe_rtt(t0(), &sample);
-            assert_eq!(bbr.min_rtt.get(), Some(10 * MS), "what loses too much is a queue");
+        if tolerant.round % 8 == 7 {
+            tolerant.phase = Phase::ProbeRtt { until: t0(), least: None };
+            tolerant.probe_rtt(t0(), &sample);
+            assert_eq!(tolerant.min_rtt.get(), Some(10 * MS), "what loses too much is a queue");
         }
-        bbr.on_round(t0(), &round);
-        assert!(bbr.round <= 40, "{:?}", bbr.rate);
+        tolerant.on_round(t0(), &round);
+        assert!(tolerant.round <= 40, "{:?}", tolerant.rate);
     }
 }
 
@@ -439,70 +439,70 @@ fn what_was_measured_without_a_sleep_tells_more() {
         rounds.on_sent(&sending(now, 0));
         rounds.on_ack(&ack(now, 0, 1));
         rounds.on_sent(&sending(now, 1));
-        let mut bbr = in_phase(Phase::ProbeRtt { until: now + 20 * MS, least: None });
+        let mut tolerant = in_phase(Phase::ProbeRtt { until: now + 20 * MS, least: None });
         let round = samples.iter().zip([10, 20]).find_map(|(&rtt, ms)| {
             let sample = AckSample { rtt: Some(rtt), ..ack(now + ms * MS, 1, 4) };
-            bbr.probe_rtt(sample.now, &sample);
+            tolerant.probe_rtt(sample.now, &sample);
             rounds.on_ack(&sample)
         });
         assert_eq!(round.unwrap().min_rtt, Some(of_round * MS), "{samples:?}");
-        assert_eq!(bbr.min_rtt.get(), Some(least * MS), "{samples:?}");
+        assert_eq!(tolerant.min_rtt.get(), Some(least * MS), "{samples:?}");
     }
 }
 
 // ARQ-CC-6
 #[test]
 fn a_queue_that_no_reduction_lessens_is_taken_for_a_longer_path() {
-    let mut bbr = in_phase(Phase::cruise(t0(), false));
+    let mut tolerant = in_phase(Phase::cruise(t0(), false));
     let round = queued_round(40 * MS, 400, 40);
-    while !bbr.longer.is_likely() {
-        bbr.on_round(t0(), &round);
-        assert!(bbr.round <= 30, "{:?}", bbr.rate);
+    while !tolerant.longer.is_likely() {
+        tolerant.on_round(t0(), &round);
+        assert!(tolerant.round <= 30, "{:?}", tolerant.rate);
     }
     let sample = AckSample { rtt: Some(exactly(40 * MS)), ..ack(t0() + SECOND, 0, 1) };
-    bbr.probe_rtt(t0() + SECOND, &sample);
-    assert!(matches!(bbr.phase, Phase::ProbeRtt { .. }), "{:?}", bbr.phase);
-    bbr.on_round(t0() + SECOND, &round);
-    assert!(matches!(bbr.phase, Phase::ProbeRtt { .. }), "no reduction cuts it short");
-    bbr.probe_rtt(t0() + 2 * SECOND, &sample);
-    assert_eq!(bbr.min_rtt.get(), Some(40 * MS));
-    assert!(matches!(bbr.phase, Phase::Startup { .. }), "{:?}", bbr.phase);
+    tolerant.probe_rtt(t0() + SECOND, &sample);
+    assert!(matches!(tolerant.phase, Phase::ProbeRtt { .. }), "{:?}", tolerant.phase);
+    tolerant.on_round(t0() + SECOND, &round);
+    assert!(matches!(tolerant.phase, Phase::ProbeRtt { .. }), "no reduction cuts it short");
+    tolerant.probe_rtt(t0() + 2 * SECOND, &sample);
+    assert_eq!(tolerant.min_rtt.get(), Some(40 * MS));
+    assert!(matches!(tolerant.phase, Phase::Startup { .. }), "{:?}", tolerant.phase);
 }
 
 // ARQ-CC-12
 #[test]
 fn marks_end_start_up_and_cost_a_seventh_a_round_trip_without_any_queue_in_sight() {
-    let mut bbr = Bbr::new(MTU as u16, None);
+    let mut tolerant = Tolerant::new(MTU as u16, None);
     let (mut now, mut number) = (t0(), 0);
-    let mut round = |bbr: &mut Bbr, mark: Option<Duration>| {
-        bbr.on_sent(&sending(now, number));
+    let mut round = |tolerant: &mut Tolerant, mark: Option<Duration>| {
+        tolerant.on_sent(&sending(now, number));
         now += 10 * MS;
         if let Some(ago) = mark {
-            bbr.on_ce(&CeSample { now, packets: 1 << 61, sent_at: now - ago });
+            tolerant.on_ce(&CeSample { now, packets: 1 << 61, sent_at: now - ago });
         }
-        bbr.on_ack(&ack(now, number, 100));
+        tolerant.on_ack(&ack(now, number, 100));
         number += 1;
-        bbr.known_rate().bytes_per_second() as f64
+        tolerant.known_rate().bytes_per_second() as f64
     };
-    let known = (0..2).map(|_| round(&mut bbr, None)).last().unwrap();
-    assert!(matches!(bbr.phase, Phase::Startup { .. }));
-    round(&mut bbr, Some(10 * MS));
-    assert_eq!(bbr.phase, Phase::Drain { rounds: 0 });
-    while !matches!(bbr.phase, Phase::Cruise { .. }) {
-        round(&mut bbr, None);
+    let known = (0..2).map(|_| round(&mut tolerant, None)).last().unwrap();
+    assert!(matches!(tolerant.phase, Phase::Startup { .. }));
+    round(&mut tolerant, Some(10 * MS));
+    assert_eq!(tolerant.phase, Phase::Drain { rounds: 0 });
+    while !matches!(tolerant.phase, Phase::Cruise { .. }) {
+        round(&mut tolerant, None);
     }
     let share = |rate: f64| (rate / known * 1_000.0).round();
-    assert_eq!(share(round(&mut bbr, Some(10 * MS))), 850.0);
-    assert_eq!(bbr.hold_until, bbr.round + HOLD_AFTER_QUEUE);
-    let known_then = bbr.known_rate();
+    assert_eq!(share(round(&mut tolerant, Some(10 * MS))), 850.0);
+    assert_eq!(tolerant.hold_until, tolerant.round + HOLD_AFTER_QUEUE);
+    let known_then = tolerant.known_rate();
     // Sent before the reduction: it does not tell what that has changed.
-    round(&mut bbr, Some(11 * MS));
-    assert!(bbr.known_rate() >= known_then);
+    round(&mut tolerant, Some(11 * MS));
+    assert!(tolerant.known_rate() >= known_then);
     for _ in 0..1_000 {
-        round(&mut bbr, Some(MS));
+        round(&mut tolerant, Some(MS));
     }
     assert!(
-        bbr.known_rate().bytes_per_second() > 0
-            && bbr.window() >= bytes_of(MIN_WINDOW_PACKETS, MTU)
+        tolerant.known_rate().bytes_per_second() > 0
+            && tolerant.window() >= bytes_of(MIN_WINDOW_PACKETS, MTU)
     );
 }

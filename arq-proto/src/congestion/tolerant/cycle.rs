@@ -8,7 +8,7 @@ use super::{
     loss::{LossModel, TOLERANCE},
     phase::{Phase, StartUp},
     rounds::Round,
-    Bbr,
+    Tolerant,
 };
 use crate::congestion::{AckSample, RttSample};
 
@@ -23,7 +23,7 @@ const OVERFULL_ROUNDS: u64 = 2;
 /// Time with half the product in flight, to see the least round trip.
 const PROBE_RTT: Duration = Duration::from_millis(100);
 
-impl Bbr {
+impl Tolerant {
     /// What follows a round, or nothing where the last probe shows that loss grows with the rate.
     pub(super) fn next_phase(
         &mut self,

@@ -120,7 +120,7 @@ const HALVED_PER: Duration = Duration::from_secs(10);
 
 /// The loss-tolerant controller.
 #[derive(Debug, Clone)]
-pub(super) struct Bbr {
+pub(super) struct Tolerant {
     mtu: u64,
     /// The configured limit: beyond it there is nothing to look for.
     max_rate: Option<Rate>,
@@ -153,7 +153,7 @@ pub(super) struct Bbr {
     silent: bool,
 }
 
-impl Bbr {
+impl Tolerant {
     /// For datagrams of `mtu` bytes, and at most `max_rate`.
     #[must_use]
     pub(super) fn new(mtu: u16, max_rate: Option<Rate>) -> Self {
@@ -406,7 +406,7 @@ impl Bbr {
     }
 }
 
-impl Controller for Bbr {
+impl Controller for Tolerant {
     fn on_time(&mut self, now: Instant) {
         self.age(now);
     }
