@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
-//! `arq-bench check`: are the targets T1 to T12, W1, W2, E1, M1, R1 to R4 and B1 met? What they need and nobody has
+//! `arq-bench check`: are the targets T1 to T12, W1, W2, E1, M1, R1 to R4, S1 and B1 met? What they need and nobody has
 //! measured yet is measured first.
 
 use std::path::PathBuf;
@@ -211,14 +211,14 @@ mod tests {
             let verdicts = check::judge(&[], REPEATS).into_iter().map(|verdict| verdict.target);
             verdicts.filter(|target| args(only).decides(target)).collect::<Vec<_>>()
         };
-        assert_eq!(targets(&[]).len(), 22);
+        assert_eq!(targets(&[]).len(), 23);
         assert_eq!(targets(&["goodput", MANY_LINKS]), ["T4", "T10", "W2"]);
         assert_eq!(targets(&["drop-rate"]), ["T1", "T3", "T11", "E1"]);
         assert_eq!(targets(&["two-radios"]), ["M1"]);
         assert_eq!(targets(&["recorded", "fades", "thin-radio"]), ["R1", "R2", "R3", "R4"]);
         // Nothing that is judged is left to no scenario.
         let names: Vec<_> = NEEDS.iter().map(|need| need.scenario).chain([MANY_LINKS]).collect();
-        assert_eq!(targets(&names).len(), 22);
+        assert_eq!(targets(&names).len(), 23);
     }
 
     #[test]

@@ -53,7 +53,7 @@ enum Command {
     Report(report::ReportArgs),
     /// Which figures of two result sets differ, and how surely?
     Compare(compare::CompareArgs),
-    /// Judges the project's targets T1 to T12, W1, W2, E1, M1, R1 to R4 and B1; the exit status tells whether all are met.
+    /// Judges the project's targets T1 to T12, W1, W2, E1, M1, R1 to R4, S1 and B1; the exit status tells whether all are met.
     Check(check::CheckArgs),
     /// What do a thousand links cost one process, most of them idle?
     ManyLinks(many_links::ManyLinksArgs),

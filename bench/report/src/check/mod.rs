@@ -66,7 +66,7 @@ const fn need(
 }
 
 /// What has to be measured for all targets.
-pub const NEEDS: [Need; 24] = [
+pub const NEEDS: [Need; 27] = [
     need(
         "drop-rate",
         &["T1", "T3", "T11", "E1"],
@@ -95,6 +95,9 @@ pub const NEEDS: [Need; 24] = [
     need("blackout", &["T12"], &[ARQ]),
     need("opening", &["E1"], &SEALED),
     need("two-radios", &["M1"], &[ARQ_PATHS, ARQ_A, ARQ_B]),
+    need("shared-bottleneck", &["S1"], &[ARQ]),
+    need("beside-cubic", &["S1"], &[ARQ]),
+    need("beside-bbr", &["S1"], &[ARQ]),
     need("recorded", &["R1", "R2"], &[ARQ, "tcp-cubic", "tcp-bbr", "quic"]),
     need("fades", &["R3"], &[ARQ]),
     need("thin-radio", &["R4"], &[ARQ]),
@@ -115,7 +118,7 @@ pub enum Outcome {
 /// A target and how far it is met.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// `T1` to `T12`, `W1`, `W2`, `E1`, `M1`, `R1` to `R4`, `B1`; `T5b` is the second stage of T5.
+    /// `T1` to `T12`, `W1`, `W2`, `E1`, `M1`, `R1` to `R4`, `S1`, `B1`; `T5b` is the second stage of T5.
     pub target: &'static str,
     /// What is asked for.
     pub claim: &'static str,
@@ -135,7 +138,7 @@ pub struct Verdict {
 type Judge = fn(&Evidence<'_>) -> Tally;
 
 /// Name, claim, and how it is judged.
-const TARGETS: [(&str, &str, Judge); 22] = [
+const TARGETS: [(&str, &str, Judge); 23] = [
     (
         "T1",
         "without redundancy: p50 <= 1.15 x, p99 <= 1.3 x the ideal selective repeat, + 1 ms",
@@ -225,6 +228,12 @@ const TARGETS: [(&str, &str, Judge); 22] = [
         "R4",
         "6 Mb/s, 12 % lost, an urgent message beside large ones: p99 <= 15 ms",
         recorded::urgent_on_a_thin_radio,
+    ),
+    (
+        "S1",
+        "four of ours at a bottleneck: <= 1.08 bytes on the wire per byte, Jain >= 0.9, none below a quarter of its share; \
+         30 to 70 % beside one kernel flow of cubic or bbr",
+        sharing::no_harm_to_others,
     ),
     (
         "B1",

@@ -81,7 +81,11 @@ fn measurement(need: &Need, setting: &Setting, link: &str) -> Measurement {
         in_flight: Vec::<InFlight>::new(),
         ..Measurement::default()
     };
-    let percent = if need.scenario == "recorded" { 110 } else { 125 };
+    let percent = match need.scenario {
+        "recorded" => 110,
+        "shared-bottleneck" => 105,
+        _ => 125,
+    };
     measurement.forward.entered_bytes = bytes * percent / 100;
     measurement.forward.entered_packets = bytes / 1_000;
     measurement
@@ -554,6 +558,24 @@ fn a_run_with_worse_fades_does_not_decide_r3() {
         run.flows[0].percentiles.p99 = Some(if runs <= 2 { 300.0 } else { 30.2 });
     });
     assert_eq!(outcome_of(&results, "R3").outcome, Outcome::Met, "the median of five");
+}
+
+#[test]
+fn s1_turns_on_bytes_on_evenness_on_the_least_and_on_the_share_beside_a_kernel() {
+    let case = |name| [("case", name)];
+    let cross_country = case("cross-country");
+    turns("S1", "shared-bottleneck", ARQ, &cross_country, |run| {
+        run.forward.entered_bytes = run.forward.entered_bytes * 109 / 105;
+    });
+    turns("S1", "shared-bottleneck", ARQ, &cross_country, |run| {
+        run.flows[3].arrived_bytes.fill(200);
+    });
+    turns("S1", "beside-cubic", ARQ, &case("cubic joins"), |run| {
+        run.flows[0].arrived_bytes.fill(2_500);
+    });
+    turns("S1", "beside-bbr", ARQ, &case("bbr was first"), |run| {
+        run.flows[1].arrived_bytes.fill(400);
+    });
 }
 
 #[test]

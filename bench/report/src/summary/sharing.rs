@@ -50,6 +50,14 @@ pub(crate) fn jain_index(shares: &[f64]) -> Option<f64> {
     (shares.len() > 1 && squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
 }
 
+/// The least of all shares, of an even one: 1 when all have the same, 0 when one has nothing. `None` as for
+/// [`jain_index`].
+pub(crate) fn least_share(shares: &[f64]) -> Option<f64> {
+    let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+    let least = shares.iter().copied().reduce(f64::min)?;
+    (shares.len() > 1 && mean > 0.0).then(|| least / mean)
+}
+
 /// What flows of the link under test got of all that arrived beside those of rivals, 0 to 1. `None` without a rival, and
 /// where nothing arrived.
 pub(crate) fn share_beside_rivals(flows: &[&FlowResult]) -> Option<f64> {
@@ -93,6 +101,15 @@ mod tests {
         assert_eq!(jain_index(&[8.0, 0.0, 0.0, 0.0]), Some(0.25));
         assert_eq!(jain_index(&[8.0]), None);
         assert_eq!(jain_index(&[0.0, 0.0]), None);
+    }
+
+    #[test]
+    fn the_least_share_is_one_for_equals_and_zero_for_who_gets_nothing() {
+        assert_eq!(least_share(&[3.0, 3.0, 3.0]), Some(1.0));
+        assert_eq!(least_share(&[1.0, 2.0, 3.0, 2.0]), Some(0.5));
+        assert_eq!(least_share(&[8.0, 0.0]), Some(0.0));
+        assert_eq!(least_share(&[8.0]), None);
+        assert_eq!(least_share(&[0.0, 0.0]), None);
     }
 
     #[test]
