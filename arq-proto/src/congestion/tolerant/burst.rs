@@ -16,32 +16,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{loss::LossModel, path::MinRtt};
+use super::{
+    loss::LossModel,
+    path::MinRtt,
+    tuning::{
+        HELD_AFTER_LOSS, HOLD_ROUNDS, HOST_DELAY, IN_A_ROW, LEAST_PACKETS, MAX_BURST_BYTES,
+        MAX_UNDER_WAY,
+    },
+};
 use crate::{
     congestion::{AckSample, SentSample},
     units::{PacketNumber, Rate},
 };
-
-/// What leaves later than this after the first packet was paced: it says nothing about bursts.
-const UNPACED_TIME: Duration = Duration::from_millis(1);
-/// Shorter bursts are the pacer's own.
-const LEAST_OF_A_BURST: u64 = 8;
-/// Four of zenoh's batches; and what a socket buffer of the usual size holds.
-const MAX_BYTES: u64 = 256 << 10;
-/// Bursts that await acknowledgements.
-const MAX_BURSTS: usize = 16;
-/// Bursts without growth after a queue, and after loss.
-const HELD_AFTER_QUEUE: u32 = 8;
-const HELD_AFTER_LOSS: u32 = 64;
-/// Bursts in a row that must show a queue before start-up ends: one may be a host that was busy.
-const QUEUED_BURSTS: u32 = 3;
 
 /// Packets that left at once.
 #[derive(Debug, Clone, Copy)]
 struct Burst {
     first: PacketNumber,
     began: Instant,
-    /// From the first to the last of those that left within [`UNPACED_TIME`].
+    /// From the first to the last of those that left within [`HOST_DELAY`].
     sent_over: Duration,
     /// Their numbers end before this one; between them are those of packets that only acknowledge.
     end: PacketNumber,
@@ -69,16 +62,16 @@ impl Burst {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Bursts {
     bytes: u64,
-    hold: u32,
+    hold: u64,
     bursts: VecDeque<Burst>,
     /// Bursts in a row that showed a queue.
-    queued: u32,
+    queued: u8,
 }
 
 impl Bursts {
     /// Whether bursts queue, and not by chance: the path gives no more.
     pub(super) const fn show_queue(&self) -> bool {
-        self.queued >= QUEUED_BURSTS
+        self.queued >= IN_A_ROW
     }
 
     /// Bytes that may leave at once.
@@ -88,7 +81,7 @@ impl Bursts {
 
     pub(super) fn on_sent(&mut self, sample: &SentSample) {
         if self.bursts.back().is_none_or(|burst| burst.last.is_some()) {
-            if self.bursts.len() == MAX_BURSTS {
+            if self.bursts.len() == MAX_UNDER_WAY {
                 self.bursts.pop_front();
             }
             self.bursts.push_back(Burst {
@@ -105,7 +98,7 @@ impl Bursts {
         }
         let Some(burst) = self.bursts.back_mut() else { return };
         let after = sample.now.saturating_duration_since(burst.began);
-        if after <= UNPACED_TIME {
+        if after <= HOST_DELAY {
             burst.sent_over = after;
             burst.end = PacketNumber(sample.number.0 + 1);
             burst.packets += 1;
@@ -152,7 +145,7 @@ impl Bursts {
 
     fn judge(&mut self, burst: &Burst, min_rtt: &MinRtt, loss: &LossModel) -> Option<Rate> {
         let (least_rtt, tested) = (burst.least_rtt?, burst.bytes);
-        if burst.packets < LEAST_OF_A_BURST {
+        if burst.packets < LEAST_PACKETS {
             return None;
         }
         if loss.is_beyond_chance(burst.lost.min(burst.packets), burst.packets) {
@@ -162,15 +155,15 @@ impl Bursts {
         }
         if min_rtt.may_show_queue(least_rtt) {
             self.bytes = self.bytes.min(tested / 2);
-            self.hold = HELD_AFTER_QUEUE;
-            self.queued += 1;
+            self.hold = HOLD_ROUNDS;
+            self.queued = self.queued.saturating_add(1);
             return None;
         }
         self.queued = 0;
         if self.hold > 0 {
             self.hold -= 1;
         } else {
-            self.bytes = self.bytes.max(2 * tested).min(MAX_BYTES);
+            self.bytes = self.bytes.max(2 * tested).min(MAX_BURST_BYTES);
         }
         let within = min_rtt.queue_shown_from()? + burst.sent_over;
         Rate::over(tested / 2, within)
@@ -264,7 +257,7 @@ mod tests {
         for _ in 0..10 {
             path.burst(200, 0, MS);
         }
-        assert_eq!(path.bursts.bytes(), MAX_BYTES);
+        assert_eq!(path.bursts.bytes(), MAX_BURST_BYTES);
     }
 
     // ARQ-CC-9
@@ -287,7 +280,7 @@ mod tests {
     // ARQ-CC-9
     #[test]
     fn a_queue_or_loss_cuts_it_and_nothing_grows_for_a_while() {
-        for (lost, queue, hold) in [(0, 4 * MS, HELD_AFTER_QUEUE), (35, MS, HELD_AFTER_LOSS)] {
+        for (lost, queue, hold) in [(0, 4 * MS, HOLD_ROUNDS), (35, MS, HELD_AFTER_LOSS)] {
             let mut path = Path::new();
             path.burst(20, 0, MS);
             assert_eq!(path.burst(40, lost, queue), None, "nothing is shown by that");

@@ -5,23 +5,13 @@
 use std::time::{Duration, Instant};
 
 use super::{
-    loss::{LossModel, TOLERANCE},
+    loss::LossModel,
     phase::{Phase, StartUp},
     rounds::Round,
+    tuning::{DRAIN_ROUNDS, ECHO_ROUNDS, IN_A_ROW, PROBE_GAIN, PROBE_RTT, TOLERANCE},
     Tolerant,
 };
 use crate::congestion::{AckSample, RttSample};
-
-/// Growth of the rate per round that keeps start-up going.
-const GROWTH: f64 = 1.25;
-/// Rounds without it that end start-up.
-const STALLED_ROUNDS: u8 = 3;
-/// Rounds of draining at most, after start-up or a probe.
-pub(super) const DRAIN_ROUNDS: u8 = 6;
-/// A queue that lost too much may still stand so many rounds later.
-const OVERFULL_ROUNDS: u64 = 2;
-/// Time with half the product in flight, to see the least round trip.
-const PROBE_RTT: Duration = Duration::from_millis(100);
 
 impl Tolerant {
     /// What follows a round, or nothing where the last probe shows that loss grows with the rate.
@@ -77,7 +67,7 @@ impl Tolerant {
         if round.marked_packets > 0 && self.rate.get().is_some() {
             return Phase::Drain { rounds: 0 };
         }
-        if rate > before.best.mul_f64(GROWTH) {
+        if rate > before.best.mul_f64(PROBE_GAIN) {
             return Phase::Startup(StartUp::grown_to(rate));
         }
         let stalled =
@@ -86,7 +76,7 @@ impl Tolerant {
         // Even a thin stream is too much for a path where such a queue stands.
         let bloated = if is_bloated { before.bloated.saturating_add(1) } else { 0 };
         // One round without growth is enough if the queue holds more than start-up means to put there.
-        let is_pipe_full = stalled.max(bloated) >= STALLED_ROUNDS
+        let is_pipe_full = stalled.max(bloated) >= IN_A_ROW
             || stalled > 0 && is_bloated
             || self.bursts.show_queue();
         // As long as the trains of a thin stream have not shown any rate, there is none to fall back to.
@@ -104,7 +94,7 @@ impl Tolerant {
         &mut self,
         now: Instant,
         since: Instant,
-        rounds: u8,
+        rounds: u64,
         queue: bool,
     ) -> Option<Phase> {
         let rounds = rounds.saturating_add(1);
@@ -142,7 +132,7 @@ impl Tolerant {
         let was_likely = self.longer.is_likely();
         let is_longer = was_likely && self.min_rtt.may_show_queue(least);
         // A queue that others keep full is no longer path.
-        let overfull = self.overfull_in.is_some_and(|last| self.round <= last + OVERFULL_ROUNDS);
+        let overfull = self.overfull_in.is_some_and(|last| self.round <= last + ECHO_ROUNDS);
         let known = self.min_rtt.get().filter(|_| overfull && !was_likely);
         if known.is_none() {
             self.longer.settle();

@@ -13,14 +13,10 @@
 
 use std::time::Duration;
 
-use super::path::MinRtt;
-
-/// Reductions that leave a queue in every round.
-const STANDING: u8 = 7;
-/// Reductions after a leap that leave every round trip far above the least one.
-const LEAPT: u8 = 2;
-/// A leap is over within so many rounds that had a queue: the first of them may straddle it.
-const LEAP_ROUNDS: u8 = 2;
+use super::{
+    path::MinRtt,
+    tuning::{ECHO_ROUNDS, STANDING, TWICE},
+};
 
 /// What speaks for a longer path.
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,7 +24,7 @@ pub(super) struct Longer {
     /// Reductions since the last round without a queue.
     queued: u8,
     /// Rounds since one in which some packet did not wait, whatever the jitter.
-    waiting: u8,
+    waiting: u64,
     /// Reductions since round trips have leapt far above the least one, where they are since.
     leapt: Option<u8>,
 }
@@ -42,7 +38,7 @@ impl Longer {
         let Some(rtt) = rtt else { return };
         let waited = least.may_show_queue(rtt);
         self.waiting = if waited { self.waiting.saturating_add(1) } else { 0 };
-        let leaps = self.waiting <= LEAP_ROUNDS;
+        let leaps = self.waiting <= ECHO_ROUNDS;
         self.leapt = self.leapt.or_else(|| leaps.then_some(0)).filter(|_| least.is_far_below(rtt));
     }
 
@@ -54,7 +50,7 @@ impl Longer {
 
     /// The path seems to have become slower, too. If it was not, its window would not hold what a longer one needs.
     pub(super) fn on_slowdown(&mut self) {
-        self.leapt = self.leapt.map(|_| LEAPT);
+        self.leapt = self.leapt.map(|_| TWICE);
     }
 
     /// The least round trip was measured: what spoke for that is settled. A queue that stood before it has still not leapt.
@@ -64,7 +60,7 @@ impl Longer {
 
     /// Whether to measure the least round trip anew.
     pub(super) fn is_likely(&self) -> bool {
-        self.queued >= STANDING || self.leapt.is_some_and(|reductions| reductions >= LEAPT)
+        self.queued >= STANDING || self.leapt.is_some_and(|reductions| reductions >= TWICE)
     }
 }
 

@@ -14,46 +14,16 @@ use std::collections::VecDeque;
 use super::{
     phase::{Pace, Phase},
     rounds::Round,
+    tuning::{
+        CERTAIN, CHANCE, JUDGED_PACKETS, LIKELY, MAX_BASE, MAX_REDUCTIONS, MAX_RUN, MAX_TALLIED,
+        MAX_UNDER_WAY, MIN_EXCESS_PACKETS, MIN_HELD_BACK, MIN_PROBED, MIN_UNCERTAIN, MIN_VARIANCE,
+        SHARES, SHARE_PACKETS, TOLERANCE, TWICE,
+    },
 };
 use crate::{
     chance::{share, standard_error, variance},
     units::PacketNumber,
 };
-
-/// Packets from which a share is computed, and shares of which the median is the base.
-const WINDOW_PACKETS: f64 = 100.0;
-const WINDOWS: usize = 8;
-/// The most that is excused.
-const MAX_BASE: f64 = 0.35;
-/// Loss above the base that is still called chance (BBRv3's threshold for all loss).
-pub(super) const TOLERANCE: f64 = 0.02;
-/// Fewer packets lost in a round are chance, whatever their share.
-const MIN_EXCESS_PACKETS: u64 = 3;
-/// Of fewer packets sent in a round no loss is inexcusable.
-const MIN_INEXCUSABLE: u64 = 30;
-/// Packets of each kind before probing and holding back are compared.
-const MIN_PROBED: f64 = 30.0;
-const MIN_HELD_BACK: f64 = 15.0;
-/// Packets of each kind after which older ones fade. On a thin path a probe is eight packets: many
-/// must be taken together before their difference means anything.
-const MAX_TALLIED: f64 = 400.0;
-/// Comparisons in a row that must agree.
-const STRIKES: u8 = 2;
-/// Standard errors: within so many a difference is chance.
-pub(super) const CHANCE: f64 = 2.0;
-/// Within so many it may be: it must be seen again.
-const LIKELY: f64 = 1.5;
-/// Where hardly anything was lost, a share is as uncertain as where so much is: of all packets, and of those of one pace.
-const MIN_UNCERTAIN: f64 = 0.01;
-const MIN_VARIANCE: f64 = 0.005;
-/// Standard errors by which they must differ for loss to be ours although no queue shows: several flows do what one
-/// cannot see. Then so many reductions follow, before it must be seen again: chance is bounded by that.
-const CERTAIN: f64 = 3.0;
-const MAX_REDUCTIONS: u8 = 6;
-/// Packets lost in a row, in the mean: longer runs are fades, which come and go whatever is sent.
-const MAX_RUN: f64 = 4.0;
-/// Phases that may have packets under way.
-const MAX_MARKS: usize = 16;
 
 /// Packets sent at one pace.
 #[derive(Debug, Clone, Copy, Default)]
@@ -163,7 +133,7 @@ impl LossModel {
         if self.marks.back().is_some_and(|&(_, last, of_last)| (last, of_last) == (pace, gain)) {
             return;
         }
-        if self.marks.len() == MAX_MARKS {
+        if self.marks.len() == MAX_UNDER_WAY {
             self.marks.pop_front();
         }
         self.marks.push_back((first, pace, gain));
@@ -199,7 +169,7 @@ impl LossModel {
             &mut self.clear
         };
         tally.count(round);
-        if tally.sent < WINDOW_PACKETS {
+        if tally.sent < SHARE_PACKETS {
             return;
         }
         let (share, sent) = (tally.share(), tally.sent);
@@ -209,7 +179,7 @@ impl LossModel {
             return;
         }
         self.shares.push_back(share);
-        if self.shares.len() > WINDOWS {
+        if self.shares.len() > SHARES {
             self.shares.pop_front();
         }
         let mut sorted: Vec<f64> = self.shares.iter().copied().collect();
@@ -239,7 +209,7 @@ impl LossModel {
         self.cap = self.cap.max(share);
         self.ours = 0;
         self.median = share;
-        self.shares = VecDeque::from([share; WINDOWS / 2]);
+        self.shares = VecDeque::from([share; SHARES / 2]);
     }
 
     /// What the medium loses, as far as that is known. Beyond the most that is excused ever less is: such a path is in
@@ -288,7 +258,7 @@ impl LossModel {
     /// Whether a round lost more than is ever excused, and not by chance.
     pub(super) fn is_inexcusable(round: &Round) -> bool {
         let (lost, sent) = (round.lost_packets, round.sent_packets());
-        sent >= MIN_INEXCUSABLE && exceeds(lost, sent, MAX_BASE, CHANCE)
+        sent >= JUDGED_PACKETS && exceeds(lost, sent, MAX_BASE, CHANCE)
     }
 
     /// Whether so many of `sent` packets lost are more than chance explains, whatever the base: as
@@ -316,7 +286,7 @@ impl LossModel {
         }
         self.above.fade();
         self.below.fade();
-        if self.strikes < STRIKES {
+        if self.strikes < TWICE {
             return false;
         }
         // Where several flows cause the loss, most of it stays when one of them holds back.

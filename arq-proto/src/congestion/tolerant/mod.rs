@@ -68,6 +68,7 @@ mod probing;
 mod reduction;
 mod rounds;
 mod slowdown;
+mod tuning;
 
 use std::time::{Duration, Instant};
 
@@ -80,6 +81,11 @@ use probing::Probing;
 use reduction::Reductions;
 use rounds::{Round, Rounds};
 use slowdown::Slowdown;
+use tuning::{
+    AT_LIMIT, BACK_OFF, HALVED_PER, HOLD_ROUNDS, HOST_DELAY, INITIAL_PACKETS, KEPT_WHEN_IDLE,
+    LONG_HOLD_ROUNDS, MAX_COMPENSATED, MIN_WINDOW_PACKETS, PACED, SHORT_RTT, SPARE_PACKETS,
+    WINDOW_GAIN, WINDOW_STEP,
+};
 
 use super::{bytes_of, AckSample, CeSample, Controller, LossSample, SentSample, MAX_WINDOW_BYTES};
 use crate::{
@@ -87,36 +93,6 @@ use crate::{
     units::{PacketNumber, Rate},
     wire::BASE_MTU,
 };
-
-const INITIAL_PACKETS: u64 = 32;
-const MIN_WINDOW_PACKETS: u64 = 4;
-/// A packet each round trip may leave whatever was measured (RFC 8085 §3.1.2), but not as if it took less than this. Who
-/// sends less sees so few rounds that nothing shows him any more that there is room.
-const LEAST_RATE_RTT: Duration = Duration::from_millis(20);
-/// Beside twice the bandwidth-delay product, for acknowledgements that are thinned.
-const SPARE_PACKETS: u64 = 3;
-/// Under load hosts take longer to answer than a loopback's or a wire's least round trip, by far: a wait of this length says
-/// nothing of the path, and the window is at least what was seen to arrive in it.
-const HOST_DELAY: Duration = Duration::from_millis(1);
-/// From this share of a configured limit on there is nothing to look for.
-const AT_LIMIT: f64 = 0.95;
-/// Of what the phase asks for so much is sent: a queue that is there shrinks.
-const PACED: f64 = 0.99;
-
-/// Start-up sends more by the share that is lost, up to this: a queue that others keep full may lose more.
-const MAX_COMPENSATED: f64 = 0.25;
-/// Rounds without probing after a queue that lost too much.
-const HOLD_AFTER_QUEUE: u64 = 8;
-/// Rounds without probing where loss grew with the rate.
-const HOLD_AFTER_POLICER: u64 = 24;
-/// The share of the rate that is left after loss by congestion.
-const BACK_OFF: f64 = 0.85;
-/// The window is so much larger than what was in flight at most, where the round trip grows.
-const WINDOW_STEP: (u64, u64) = (3, 2);
-/// An idle connection keeps its estimate for so long, then halves it per further interval
-/// (draft-ietf-tsvwg-careful-resume).
-const KEPT_WHEN_IDLE: Duration = Duration::from_secs(30);
-const HALVED_PER: Duration = Duration::from_secs(10);
 
 /// The loss-tolerant controller.
 #[derive(Debug, Clone)]
@@ -209,7 +185,7 @@ impl Tolerant {
 
     /// A packet each round trip, with the queue that there is.
     fn least_rate(&self) -> Rate {
-        Rate::over(self.mtu, self.smoothed_rtt.max(LEAST_RATE_RTT)).unwrap_or_default()
+        Rate::over(self.mtu, self.smoothed_rtt.max(SHORT_RTT)).unwrap_or_default()
     }
 
     /// Bandwidth x least round trip, in bytes.
@@ -227,7 +203,7 @@ impl Tolerant {
         let usual_rtt = round.min_rtt? + self.min_rtt.jitter();
         let queued = self.bytes_in(usual_rtt + self.min_rtt.get()? / 2)?;
         if !queue {
-            return Some(queued.max(self.bytes_in(2 * usual_rtt)?));
+            return Some(queued.max(self.bytes_in(WINDOW_GAIN * usual_rtt)?));
         }
         let used = round.sent_bytes() / WINDOW_STEP.1 * WINDOW_STEP.0;
         Some(queued.min(used.max(self.queue_window)))
@@ -269,7 +245,7 @@ impl Tolerant {
             Some(phase) => self.enter(phase),
             None => {
                 self.reductions.begin_anew(self.round);
-                self.back_off(HOLD_AFTER_POLICER);
+                self.back_off(LONG_HOLD_ROUNDS);
             }
         }
         // What a reduction gives shows two rounds later: what is lost until then leads to no other.
@@ -298,7 +274,7 @@ impl Tolerant {
                 self.hold_until = self.round;
             }
             None => {
-                self.back_off(HOLD_AFTER_QUEUE);
+                self.back_off(HOLD_ROUNDS);
                 self.loss.on_reduction();
                 self.before_reduction = Some(before);
                 self.longer.on_reduction();
@@ -310,7 +286,7 @@ impl Tolerant {
     fn yield_to_queue(&mut self, now: Instant) {
         self.yielded_at = Some(now);
         self.reductions.begin_anew(self.round);
-        self.back_off(HOLD_AFTER_QUEUE);
+        self.back_off(HOLD_ROUNDS);
     }
 
     /// A path that has become slower: its rate is the new estimate, and what is too much in flight leaves first.
@@ -499,7 +475,8 @@ impl Controller for Tolerant {
                     Phase::Slowdown { .. } => 0,
                     _ => self.queue_window,
                 };
-                (2 * product).max(queued).max(in_hosts) + bytes_of(SPARE_PACKETS, self.mtu)
+                (u64::from(WINDOW_GAIN) * product).max(queued).max(in_hosts)
+                    + bytes_of(SPARE_PACKETS, self.mtu)
             }
         };
         window.clamp(least, MAX_WINDOW_BYTES)

@@ -8,22 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::HOST_DELAY;
+use super::tuning::{
+    CONFIRMED_WITHIN, FAR, HOST_DELAY, JITTER_SAMPLES, MIN_RTT_LIFETIME, MOST_TURNS, RATE_ROUNDS,
+    SAME_WITHIN, TIMER_DELAY,
+};
 use crate::units::Rate;
-
-/// Rounds for which a rate is remembered: two probes.
-const RATE_ROUNDS: u64 = 16;
-/// The least round trip is measured anew when none like it was seen for so long. Pauses of the
-/// application give such samples for free.
-const MIN_RTT_LIFETIME: Duration = Duration::from_secs(5);
-/// A round trip of more than so many times the least one, and what hosts add, is *far* above it.
-const FAR: u32 = 4;
-/// Samples from which the mean turn is made.
-const JITTER_SAMPLES: u32 = 16;
-/// The least round trip of a round exceeds the least one of all by less than so many times the mean turn, if there is no
-/// queue. Where round trips vary as a normal distribution does, a turn is 0.57 standard deviations in the mean: of eight
-/// samples the least one lies 1.4 below their mean, of ten thousand 3.8.
-const MOST_TURNS: u32 = 4;
 
 /// The largest rate of the last rounds.
 #[derive(Debug, Clone)]
@@ -106,8 +95,7 @@ impl MinRtt {
         self.jitter.update(sample);
         let value = self.value.map_or(sample, |value| value.min(sample));
         self.value = Some(value);
-        // Two percent, and what timers of the hosts add.
-        if sample <= value + value / 50 + Duration::from_micros(100) {
+        if sample <= value + value / CONFIRMED_WITHIN + TIMER_DELAY {
             self.confirmed_at = Some(now);
         }
     }
@@ -144,7 +132,7 @@ impl MinRtt {
 
     /// The least wait that tells a queue from what hosts add.
     pub(super) fn queue_shown_from(&self) -> Option<Duration> {
-        self.value.map(|min| min / 10 + HOST_DELAY)
+        self.value.map(|min| min / SAME_WITHIN + HOST_DELAY)
     }
 }
 

@@ -4,17 +4,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::tuning::{DRAIN_GAIN, HOLD_BACK_GAIN, PROBE_GAIN, QUEUED_GAIN, START_UP_GAIN};
 use crate::units::Rate;
-
-/// Rates of a probe and of holding back after it, as multiples of the estimate.
-const PROBE_GAIN: f64 = 1.25;
-const HOLD_BACK_GAIN: f64 = 0.75;
-/// 4 ln 2: what is delivered doubles in each round (BBR's derivation).
-const START_UP_GAIN: f64 = 2.77;
-/// Start-up's queue leaves the path within a round or two (BBR: the inverse of its gain, 0.35).
-const DRAIN_GAIN: f64 = 0.5;
-/// Beside a queue, which may be our own: it shrinks by a product in fifteen rounds.
-const QUEUED_GAIN: f64 = 0.93;
 
 /// How packets were sent, in relation to the estimated rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,15 +39,15 @@ pub(super) enum Phase {
     /// The rate more than doubles per round until the path gives no more.
     Startup(StartUp),
     /// What start-up put into the queue leaves it.
-    Drain { rounds: u8 },
+    Drain { rounds: u64 },
     /// Is there more?
     ProbeUp,
     /// What the probe put into the queue leaves it.
-    ProbeDown { rounds: u8 },
+    ProbeDown { rounds: u64 },
     /// The path carries less than before: what is too much in flight leaves it.
-    Slowdown { rounds: u8 },
+    Slowdown { rounds: u64 },
     /// At the estimated rate.
-    Cruise { since: Instant, rounds: u8, queue: bool },
+    Cruise { since: Instant, rounds: u64, queue: bool },
     /// How long is the path when nothing waits?
     ProbeRtt { until: Instant, least: Option<Duration> },
 }

@@ -4,22 +4,14 @@
 
 use std::time::Duration;
 
+use super::tuning::{CRUISE_CHOICES, CRUISE_ROUNDS, FOUND_MORE, MIN_CRUISE};
 use crate::units::{PacketNumber, Rate};
-
-/// Rounds of cruising at least, before a probe.
-const CRUISE_ROUNDS: u8 = 6;
-/// More rounds of cruising, by chance: fewer than this.
-const CRUISE_JITTER: u64 = 5;
-/// A probe that finds so much more is followed by another after one round: the path has become faster.
-const FOUND_MORE: f64 = 1.15;
-/// Rounds of short paths are too short to show what a probe did.
-const MIN_CRUISE: Duration = Duration::from_millis(60);
 
 /// When the next probe is due.
 #[derive(Debug, Clone)]
 pub(super) struct Probing {
     /// Rounds of this cruise.
-    cruise_rounds: u8,
+    cruise_rounds: u64,
     /// The rate before the last probe.
     before: Option<Rate>,
 }
@@ -43,7 +35,7 @@ impl Probing {
     }
 
     /// Whether a cruise of so many rounds, which took `time`, was long enough.
-    pub(super) fn is_due(&self, rounds: u8, time: Duration) -> bool {
+    pub(super) fn is_due(&self, rounds: u64, time: Duration) -> bool {
         rounds >= self.cruise_rounds && time >= MIN_CRUISE
     }
 
@@ -52,7 +44,7 @@ impl Probing {
         self.before = Some(before);
         // Flows that always probe at the same time never learn of each other. Their packet numbers
         // differ, and that is all the chance that it takes.
-        self.cruise_rounds = CRUISE_ROUNDS + (next.0 % CRUISE_JITTER) as u8;
+        self.cruise_rounds = CRUISE_ROUNDS + next.0 % CRUISE_CHOICES;
     }
 }
 
@@ -61,15 +53,15 @@ mod tests {
     use super::*;
 
     /// Rounds of the cruise after a probe from 100 kB/s to `found`, which a queue follows or does not.
-    fn rounds_after(found: u64, queue: bool) -> u8 {
+    fn rounds_after(found: u64, queue: bool) -> u64 {
         let mut probing = Probing::new();
         probing.begin(Rate::from_bytes_per_second(100_000), PacketNumber(0));
         probing.on_result(Rate::from_bytes_per_second(found));
         if queue {
             probing.on_queue();
         }
-        let is_due = |rounds: &u8| probing.is_due(*rounds, MIN_CRUISE);
-        (1..u8::MAX).find(is_due).expect("some cruise is long enough")
+        let is_due = |rounds: &u64| probing.is_due(*rounds, MIN_CRUISE);
+        (1..u64::MAX).find(is_due).expect("some cruise is long enough")
     }
 
     // ARQ-CC-6
@@ -86,9 +78,9 @@ mod tests {
         let mut probing = Probing::new();
         let lengths = [0, 1, 2, 3, 4].map(|number| {
             probing.begin(Rate::from_bytes_per_second(100_000), PacketNumber(number));
-            (1..u8::MAX).find(|&rounds| probing.is_due(rounds, MIN_CRUISE))
+            (1..u64::MAX).find(|&rounds| probing.is_due(rounds, MIN_CRUISE))
         });
         assert_eq!(lengths, [6, 7, 8, 9, 10].map(Some));
-        assert!(!probing.is_due(u8::MAX, MIN_CRUISE - Duration::from_millis(1)));
+        assert!(!probing.is_due(u64::MAX, MIN_CRUISE - Duration::from_millis(1)));
     }
 }

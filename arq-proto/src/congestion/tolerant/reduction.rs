@@ -12,29 +12,16 @@
 //! the loss grow.
 
 use super::{
-    loss::{CHANCE, TOLERANCE},
     rounds::Round,
-    BACK_OFF,
+    tuning::{
+        BACK_OFF, CHANCE, ECHO_ROUNDS, IN_A_ROW, JUDGED_PACKETS, LONG_HOLD_ROUNDS,
+        MAX_QUEUED_PER_CLEAR, MAX_SHARE, RECENT_ROUNDS, TOLERANCE,
+    },
 };
 use crate::{
     chance::{share, standard_error},
     units::Rate,
 };
-
-/// Rounds that still show what was sent before a reduction.
-const ANSWERED_AFTER: u64 = 2;
-/// A later one has nothing to do with those before it.
-const ROW_ROUNDS: u64 = 24;
-/// For so many rounds after a reduction the rate is near what the path carries.
-const RECENT_ROUNDS: u64 = 40;
-/// Fewer packets do not tell whether it helped.
-const LEAST_TO_JUDGE: u64 = 30;
-/// Reductions in a row that did not help.
-const FUTILE: u8 = 3;
-/// Where more rounds than this have a queue for each one that has none, the queue stands.
-const MAX_QUEUED_PER_CLEAR: u64 = 3;
-/// More is not the medium's on such evidence.
-const MAX_SHARE: f64 = 0.3;
 
 /// The reductions for a queue, one after the other.
 #[derive(Debug, Clone, Default)]
@@ -69,7 +56,7 @@ impl Reductions {
     /// before the last reduction.
     pub(super) fn on_round(&mut self, number: u64, round: &Round, queue: bool) -> bool {
         *(if queue { &mut self.queued } else { &mut self.clear }) += 1;
-        let answered = self.last.is_some_and(|last| number <= last + ANSWERED_AFTER);
+        let answered = self.last.is_some_and(|last| number <= last + ECHO_ROUNDS);
         if !answered {
             self.sent += round.sent_packets();
             self.lost += round.lost_packets;
@@ -90,24 +77,24 @@ impl Reductions {
         round: &Round,
     ) -> Option<Unfounded> {
         let in_row =
-            self.rate.is_some() && self.last.is_some_and(|last| number <= last + ROW_ROUNDS);
+            self.rate.is_some() && self.last.is_some_and(|last| number <= last + LONG_HOLD_ROUNDS);
         if !in_row {
             *self = Self::default();
         }
         let first = *self.rate.get_or_insert(rate);
         let share =
             if in_row { share(self.lost as f64, self.sent as f64) } else { round.lost_share() };
-        if in_row && self.sent >= LEAST_TO_JUDGE {
+        if in_row && self.sent >= JUDGED_PACKETS {
             self.judge(share);
         }
         let stands = self.queued > MAX_QUEUED_PER_CLEAR * self.clear;
-        if self.futile >= FUTILE && !stands && share <= MAX_SHARE {
+        if self.futile >= IN_A_ROW && !stands && share <= MAX_SHARE {
             *self = Self::default();
             // Those of the row that did help had a reason: they stand.
-            let before_them = rate.mul_f64(BACK_OFF.powi(FUTILE.into()).recip());
+            let before_them = rate.mul_f64(BACK_OFF.powi(IN_A_ROW.into()).recip());
             return Some(Unfounded { rate: first.min(before_them), share });
         }
-        if !in_row || self.sent >= LEAST_TO_JUDGE {
+        if !in_row || self.sent >= JUDGED_PACKETS {
             self.share = share;
         }
         (self.last, self.sent, self.lost) = (Some(number), 0, 0);

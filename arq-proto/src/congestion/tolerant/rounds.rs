@@ -9,20 +9,12 @@
 
 use std::time::{Duration, Instant};
 
+use super::tuning::{BURST_PACKETS, HOST_DELAY, LEAST_PACKETS, MIN_TRAIN_PACKETS};
 use crate::{
     chance::share,
     congestion::{AckSample, LossSample, RttSample, SentSample},
     units::{PacketNumber, Rate},
 };
-
-/// Fewer packets say nothing about loss or rate: on a thin path a round is several round trips.
-const LEAST_OF_A_ROUND: u64 = 8;
-/// Shorter rounds would measure the timers of the two hosts.
-const MIN_TIME: Duration = Duration::from_millis(1);
-/// A train is at least this long.
-const MIN_TRAIN_PACKETS: u64 = 16;
-/// What the pacer lets out at once at the head of a train: its spacing is not the sender's.
-const BURST_PACKETS: u64 = 10;
 
 /// What happened between two acknowledgements, a round trip apart.
 #[derive(Debug, Clone, Copy, Default)]
@@ -174,8 +166,8 @@ impl Rounds {
             return self.open.take().map(|open| open.round);
         }
         let complete = sample.largest >= self.end
-            && round.sent_packets() >= LEAST_OF_A_ROUND
-            && round.acked_over >= MIN_TIME;
+            && round.sent_packets() >= LEAST_PACKETS
+            && round.acked_over >= HOST_DELAY;
         if !complete {
             return None;
         }
@@ -217,7 +209,7 @@ impl Rounds {
     pub(super) fn rate_so_far(&self, min_rtt: Duration) -> Option<Rate> {
         let round = &self.open.as_ref()?.round;
         let tells = round.sent_packets() >= MIN_TRAIN_PACKETS && !round.slept;
-        let time = round.acked_over.max(round.sent_over).max(min_rtt).max(MIN_TIME);
+        let time = round.acked_over.max(round.sent_over).max(min_rtt).max(HOST_DELAY);
         Rate::over(round.bytes, time).filter(|_| tells)
     }
 

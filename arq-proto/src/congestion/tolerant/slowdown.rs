@@ -8,15 +8,11 @@
 //! window grows with the round trip, and that tells them apart: of more in flight a longer path
 //! delivers more, a slower one as much as before, later.
 
-use super::rounds::Round;
+use super::{
+    rounds::Round,
+    tuning::{AS_MUCH, HOLD_BACK_GAIN, PROBE_GAIN},
+};
 use crate::units::Rate;
-
-/// Delivered below this share of the estimate: more is chance, or a flow that has joined.
-const SLOW: f64 = 0.75;
-/// So much more must be in flight than in the last slow round, before the two say anything about the path.
-const MORE_IN_FLIGHT: (u64, u64) = (5, 4);
-/// A path that delivers at most so much more of it per second has become slower, not longer.
-const AS_MUCH: f64 = 1.1;
 
 /// The last round, if it was slow.
 #[derive(Debug, Clone, Copy, Default)]
@@ -44,13 +40,13 @@ impl Slowdown {
         let last = self.last.take();
         let sent = round.sent_bytes();
         // Who sends less than the path could carry learns nothing of it.
-        let is_slow = sent >= product && rate < expected.mul_f64(SLOW);
+        let is_slow = sent >= product && rate < expected.mul_f64(HOLD_BACK_GAIN);
         if !is_slow || round.slept {
             return None;
         }
         self.last = Some(Slow { rate, sent });
         let last = last?;
-        let is_more_in_flight = sent / MORE_IN_FLIGHT.0 >= last.sent / MORE_IN_FLIGHT.1;
+        let is_more_in_flight = sent as f64 >= last.sent as f64 * PROBE_GAIN;
         let is_as_much = rate <= last.rate.mul_f64(AS_MUCH);
         if !is_more_in_flight || !is_as_much {
             return None;

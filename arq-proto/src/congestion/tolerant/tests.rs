@@ -2,7 +2,7 @@
 
 //! The parts one by one; how they work together is simulated in `tests/congestion`.
 
-use super::{cycle::DRAIN_ROUNDS, *};
+use super::{tuning::DRAIN_ROUNDS, *};
 use crate::{
     congestion::RttSample,
     units::{PacketNumber, Rate},
@@ -493,7 +493,7 @@ fn marks_end_start_up_and_cost_a_seventh_a_round_trip_without_any_queue_in_sight
     }
     let share = |rate: f64| (rate / known * 1_000.0).round();
     assert_eq!(share(round(&mut tolerant, Some(10 * MS))), 850.0);
-    assert_eq!(tolerant.hold_until, tolerant.round + HOLD_AFTER_QUEUE);
+    assert_eq!(tolerant.hold_until, tolerant.round + HOLD_ROUNDS);
     let known_then = tolerant.known_rate();
     // Sent before the reduction: it does not tell what that has changed.
     round(&mut tolerant, Some(11 * MS));
