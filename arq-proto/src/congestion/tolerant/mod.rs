@@ -17,44 +17,40 @@
 //! [`path::MaxRate::raise_to`]. What it sends then may leave at once, as far as the path has shown to take
 //! it: see [`burst`].
 //!
-//! The rules with their numbers (ARQ-CC-6, ARQ-CC-8):
+//! The rules (ARQ-CC-6, ARQ-CC-8); their numbers are in [`tuning`]:
 //!
-//! - **Estimate.** A round lasts a round trip, 8 packets and 1 ms at least. Its rate counts delivered bytes and those
-//!   lost by the medium, over the longer of the sending and the acknowledging interval. The estimate is the maximum
-//!   of the last 16 rounds. While no probe follows a reduction, only delivered bytes count.
-//! - **Queue.** A round shows a queue if its least round trip exceeds 11/10 of the least one known + 1 ms + jitter.
-//!   Jitter is four times the mean direction change of the last sixteen or so round-trip samples: a queue that fills
-//!   and drains changes direction seldom.
-//! - **Loss of the medium.** The median of the last eight shares lost, each of a hundred packets of rounds without a
-//!   queue; 35 % at most. Rounds with a queue may only lower it.
-//! - **Reduction.** The rate falls to 85 % when a round with a queue loses at least 3 packets and 2 % + 2 standard
-//!   errors more than the medium, or when loss grows with the rate in two consecutive probes. No probe follows for 8
-//!   rounds, or 24 in the second case. The first spurious loss undoes a reduction that one round led to.
-//! - **Marks** (ECN). A round with a mark on what was sent after the last such reduction ends start-up, or falls to 85 %
-//!   as well; no probe follows for 8 rounds.
-//! - **Reductions that did not help.** After three in a row, each within 24 rounds of the one before, that left the
-//!   loss what it was, the loss is the medium's and the rate is restored; not above 30 % of loss, nor with a standing
-//!   queue.
-//! - **Start-up** sends at 2.77 times the estimate, plus the share lost (a quarter at most). It ends after three
-//!   rounds without a growth of 1/4 that the path decided or that lost more than 37 % + 2 standard errors; after one
-//!   such round whose round trips exceed four times the least one + 1 ms; after three rounds in a row with such round
-//!   trips, even if the application decided the rate; after three bursts in a row that show a queue; or with a queue and
-//!   loss beyond 3 standard errors. Loss alone does not end it. What it learnt of loss is
-//!   forgotten after it.
-//! - **Cruising** lasts 6 to 10 rounds and 60 ms at least; then a probe at 5/4, and draining at 3/4 for 6 rounds at
-//!   most. A probe that gains 15 % is followed by the next after one round, unless a queue shows or a reduction is
-//!   recent.
-//! - **Least round trip.** Measured with half a product in flight for 100 ms or two round trips, when no sample
-//!   confirmed it for 5 s, or as [`longer`] says. That lowers no rate. After an excessive loss in a queue the old
-//!   value stands.
-//! - **Window.** Twice rate x least round trip. Beside a queue that is not ours, rate x (round trip + jitter) and
-//!   half a product more, but at most 3/2 of what the last round had in flight: more in flight helps only a longer
-//!   path.
-//! - **Least rate.** A packet per smoothed round trip, or per 20 ms if that is longer (RFC 8085 §3.1.2). The least
-//!   window is 4 packets, or what leaves in 1 ms.
-//! - **Pauses.** Rounds that the application limited raise the estimate and never lower it, unless 16 packets in a
-//!   row left faster. After 30 s without data it is halved, then every 10 s, and start-up begins anew. Without an
-//!   answer to probes the window is 4 packets and the estimate stays.
+//! - **Estimate.** A round lasts a round trip, some packets and [`tuning::HOST_DELAY`] at least. Its rate counts
+//!   delivered bytes and those lost by the medium, over the longer of the sending and the acknowledging interval. The
+//!   estimate is the maximum of two cycles of probing. While no probe follows a reduction, only delivered bytes count.
+//! - **Queue.** A round shows a queue if its least round trip exceeds the least one known by more than a tenth, the
+//!   delay of hosts and the jitter. Jitter is a multiple of the mean direction change of recent round-trip samples: a
+//!   queue that fills and drains changes direction seldom.
+//! - **Loss of the medium.** The median of the last shares lost in rounds without a queue, up to [`tuning::MAX_BASE`].
+//!   Rounds with a queue may only lower it.
+//! - **Reduction.** The rate falls to [`tuning::BACK_OFF`] when a round with a queue loses more than the medium,
+//!   beyond tolerance and chance, or when loss grows with the rate in two consecutive probes. No probe follows for one
+//!   cycle, or three in the second case. The first spurious loss undoes a reduction that one round led to.
+//! - **Marks** (ECN). A round with a mark on what was sent after the last such reduction ends start-up, or lowers the
+//!   rate as a queue that loses does.
+//! - **Reductions that did not help.** After three in a row that left the loss what it was, the loss is the medium's
+//!   and the rate is restored; not above [`tuning::MAX_SHARE`] of loss, nor with a standing queue.
+//! - **Start-up** doubles what is delivered in each round, and sends the share lost in addition. It ends after three
+//!   rounds without growth that the path decided or that lost more than is ever excused; after one such round whose
+//!   round trips are far above the least one; after three rounds in a row with such round trips, even if the
+//!   application decided the rate; after three bursts in a row that show a queue; or with a queue and loss that is
+//!   surely more than the medium's. Loss alone does not end it. What it learnt of loss is forgotten after it.
+//! - **Cruising** lasts a cycle, by chance some rounds more or less; then a probe, and draining until the queue is
+//!   gone. A probe that gains more than a reduction takes is followed by the next after one round, unless a queue
+//!   shows or a reduction is recent.
+//! - **Least round trip.** Measured with half a product in flight when no sample has confirmed it for long, or as
+//!   [`longer`] says. That lowers no rate. After an excessive loss in a queue the old value stands.
+//! - **Window.** Twice rate x least round trip. Beside a queue that is not ours, rate x (round trip + jitter) and half
+//!   a product more, but only a step above what the last round had in flight: more in flight helps only a longer path.
+//! - **Least rate.** A packet per smoothed round trip (RFC 8085 §3.1.2), or per [`tuning::SHORT_RTT`] if that is
+//!   longer. The least window is BBR's, or what leaves within the delay of hosts.
+//! - **Pauses.** Rounds that the application limited raise the estimate and never lower it, unless a train of packets
+//!   left faster. After a long time without data it is halved again and again, and start-up begins anew. Without an
+//!   answer to probes the window is the least and the estimate stays.
 //! - **Stalls of the host** are pauses (ARQ-CC-10): such rounds do not lower the rate unless they show a queue. Round
 //!   trips known exactly take precedence over those that are bounds.
 
