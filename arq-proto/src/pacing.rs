@@ -4,7 +4,7 @@
 //!
 //! Bursts overflow shallow buffers, and waking up for every packet costs CPU. So the bucket holds what the rate yields in
 //! [`BURST_TIME`], between a few packets and one segmentation-offload send, or the burst that the controller knows to cause no
-//! queue.
+//! queue. While urgent messages may come, bulk has a smaller bucket: they wait in the network behind all that has left.
 
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,8 @@ use crate::{congestion::bytes_of, units::Rate};
 
 /// Size of the bucket in time: a timer with a resolution of 0.1 ms can keep half a millisecond.
 const BURST_TIME: Duration = Duration::from_micros(500);
+/// The same while urgent messages may come: it delays them by so much, and a timer on a busy host keeps it.
+const SHORT_BURST_TIME: Duration = Duration::from_millis(2);
 /// Packets that may always leave together: the first flight of a message should not wait.
 const MIN_BURST_PACKETS: u64 = 10;
 /// The largest single send of segmentation offload.
@@ -41,6 +43,8 @@ pub(crate) struct Pacer {
     capacity: u64,
     /// Tokens beyond that, because the sender woke up late.
     late: u64,
+    /// Bursts are bounded by [`SHORT_BURST_TIME`].
+    is_short: bool,
     refilled_at: Instant,
     /// When the sender was told to come back, while it waits for nothing else.
     awaited: Option<Instant>,
@@ -59,6 +63,7 @@ impl Pacer {
             quantum,
             capacity: quantum,
             late: 0,
+            is_short: false,
             refilled_at: now,
             awaited: None,
         }
@@ -67,6 +72,11 @@ impl Pacer {
     /// Datagrams now have up to `mtu` bytes.
     pub(crate) fn set_mtu(&mut self, mtu: u16) {
         self.mtu = mtu.into();
+    }
+
+    /// What waits may leave in short bursts only, until further notice.
+    pub(crate) fn shorten_bursts(&mut self, is_short: bool) {
+        self.is_short = is_short;
     }
 
     /// When a datagram may leave: `None` is now. `burst`: bytes that may leave at once after a pause, if that is
@@ -118,6 +128,11 @@ impl Pacer {
         let least = bytes_of(MIN_BURST_PACKETS, self.mtu);
         self.quantum = rate.bytes_in(BURST_TIME).clamp(least, MAX_BURST_BYTES.max(least));
         self.capacity = self.quantum.max(burst);
+        if self.is_short {
+            let short = rate.bytes_in(SHORT_BURST_TIME).max(self.mtu);
+            self.quantum = self.quantum.min(short);
+            self.capacity = self.quantum;
+        }
         let late_bytes = rate.bytes_in(late_by.min(LATE_TIME));
         self.late = self.late.max(late_bytes).min(MAX_LATE_BYTES.saturating_sub(self.capacity));
         let most = self.capacity + self.late;
@@ -214,6 +229,26 @@ mod tests {
             packets += 1;
         }
         assert_eq!(packets, 10);
+    }
+
+    // ARQ-CC-14
+    #[test]
+    fn a_short_burst_is_that_of_two_milliseconds_but_a_packet_at_least() {
+        #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+        let t0 = Instant::now();
+        let later = t0 + Duration::from_secs(9);
+        for (rate, short, usual) in [(120_000, 1, 50), (3_000_000, 5, 50), (60_000_000, 25, 50)] {
+            for (is_short, expected) in [(true, short), (false, usual)] {
+                let mut pacer = Pacer::new(1_200, t0);
+                pacer.shorten_bursts(is_short);
+                let mut packets = 0;
+                while pacer.delay_until(later, per_second(rate), Some(60_000)).is_none() {
+                    pacer.on_sent(1_200);
+                    packets += 1;
+                }
+                assert_eq!(packets, expected, "{rate} B/s, short: {is_short}");
+            }
+        }
     }
 
     // ARQ-CC-4

@@ -25,6 +25,8 @@
 //!   in slow start as after a loss. `tolerant` reduces as after excessive loss, whether a queue shows or not, and ends start-up.
 //! - **ARQ-CC-13** A sender goes on to send more than 1.6 bytes for each that arrives only where a lesser rate loses as
 //!   much (RFC 8083).
+//! - **ARQ-CC-14** Once three bursts in a row have queued, `bbr` sends bulk that ends in bursts of 2 ms while a more urgent
+//!   lane has sent a small message within a second.
 
 mod aimd;
 pub(crate) mod breaker;
@@ -172,6 +174,10 @@ pub(crate) trait Controller: Send + fmt::Debug {
     /// Bytes that may leave at once after a pause, beyond what the pacer lets out by itself.
     fn burst(&self) -> u64 {
         0
+    }
+    /// Whether even the pacer's bursts were seen to queue.
+    fn bursts_queue(&self) -> bool {
+        false
     }
 }
 

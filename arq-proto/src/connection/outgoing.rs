@@ -18,9 +18,11 @@ use crate::{
         lane::{Readiness, SendLane},
         queue::{Outlet, QueueLimits},
         scheduler::Scheduler,
+        urgent::UrgentLane,
     },
     sent::Content,
     stats::Stats,
+    symbol::{Symbol, SymbolRef},
     units::{LaneId, LaneSet, Reliability},
 };
 
@@ -33,6 +35,8 @@ pub(super) struct Outgoing {
     pub(super) scheduler: Scheduler,
     /// Small messages that may leave again in later packets.
     pub(super) bundle: Bundle,
+    /// The lane for whose sake less urgent ones send short bursts.
+    pub(super) urgent: UrgentLane,
     pub(super) credit: SendCredit,
     /// The peer takes repair symbols.
     pub(super) peer_takes_repair: bool,
@@ -52,6 +56,7 @@ impl Outgoing {
             pending: LaneSet::default(),
             scheduler: Scheduler::default(),
             bundle: Bundle::default(),
+            urgent: UrgentLane::default(),
             credit: SendCredit::new(config.connection_window_bytes.into()),
             peer_takes_repair: false,
             has_long_messages: false,
@@ -151,6 +156,18 @@ impl Outgoing {
             }
         }
         waiting
+    }
+
+    /// Whether the next of the lanes in `waiting` is to send short bursts.
+    pub(super) fn yields(&self, now: Instant, waiting: LaneSet) -> bool {
+        let next = self.scheduler.pick(waiting);
+        next.is_some_and(|next| self.urgent.is_ahead_of(now, next, &self.lanes))
+    }
+
+    /// A chunk left for the first time.
+    pub(super) fn on_new_chunk(&mut self, now: Instant, lane: LaneId, at: SymbolRef) {
+        self.has_long_messages |= matches!(at.symbol, Symbol::Source(1..));
+        self.urgent.on_sent(now, lane, at.frame_len);
     }
 
     /// Repairs these lanes as surely as `target` says.

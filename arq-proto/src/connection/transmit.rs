@@ -25,7 +25,7 @@ use crate::{
     path_mtu::Side,
     send::{lane::SendLane, message::Sent},
     sent::{Content, Contents, Departure, Fate, SentPacket, Stride},
-    symbol::{Symbol, SymbolRef},
+    symbol::SymbolRef,
     timer::TimerKind,
     units::{LaneId, LaneSet, MessageSeq, PacketNumber, SocketId},
     wire::{
@@ -366,6 +366,8 @@ impl Connection {
             self.path.recovery.rest();
             return false;
         }
+        let waiting = self.waiting();
+        self.path.recovery.shorten_bursts(self.outgoing.yields(now, waiting));
         let delay = self.path.recovery.pacing_delay(now);
         self.path.timers.set(TimerKind::Pacing, delay);
         delay.is_none()
@@ -460,7 +462,7 @@ impl Connection {
             draft.repairs |= !sent.is_of_first_round();
             match sent {
                 Sent::New(bytes) => {
-                    self.outgoing.has_long_messages |= matches!(symbol, Symbol::Source(1..));
+                    self.outgoing.on_new_chunk(now, id, next);
                     self.path.chunk_tuner.on_chunk(symbol, bytes);
                     self.remember_small(now, id, next);
                 }

@@ -25,6 +25,11 @@ impl Recovery {
         delay.max(capped.and_then(|(most, cap)| cap.delay_until(now, most, None)))
     }
 
+    /// Whether packets that leave next are to leave in short bursts, where longer ones queue.
+    pub(crate) fn shorten_bursts(&mut self, shortens: bool) {
+        self.pacer.shorten_bursts(shortens && self.controller.bursts_queue());
+    }
+
     /// Nothing waits for the pacer.
     pub(crate) fn rest(&mut self) {
         self.pacer.rest();

@@ -23,8 +23,8 @@ use std::{
 use super::Redundancy;
 use crate::{symbol::SymbolRef, units::LaneId};
 
-/// Frames up to this length are bundled: two of them and a new message share a packet.
-const MAX_FRAME_BYTES: usize = 512;
+/// Frames up to this length are small and are bundled: two of them and a new message share a packet.
+pub(crate) const MAX_FRAME_BYTES: usize = 512;
 /// Where more small messages leave in a round trip, their packets are full anyway.
 const MAX_MESSAGES: usize = 16;
 /// Below this loss rate nothing is bundled.

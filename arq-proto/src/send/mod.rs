@@ -14,3 +14,4 @@ pub(crate) mod lane;
 pub(crate) mod message;
 pub(crate) mod queue;
 pub(crate) mod scheduler;
+pub(crate) mod urgent;

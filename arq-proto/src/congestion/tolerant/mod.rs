@@ -502,6 +502,10 @@ impl Controller for Tolerant {
     fn burst(&self) -> u64 {
         self.bursts.bytes()
     }
+
+    fn bursts_queue(&self) -> bool {
+        self.bursts.show_queue()
+    }
 }
 
 #[cfg(test)]
