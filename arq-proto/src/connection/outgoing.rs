@@ -12,6 +12,7 @@ use crate::{
     per_lane::PerLane,
     redundancy::{
         bundle::Bundle,
+        copies::CopyBudget,
         repair::{NoAck, Target, PACKETS_PER_TIME_OUT},
     },
     send::{
@@ -35,6 +36,8 @@ pub(super) struct Outgoing {
     pub(super) scheduler: Scheduler,
     /// Small messages that may leave again in later packets.
     pub(super) bundle: Bundle,
+    /// What copies of small urgent messages may take.
+    pub(super) copies: CopyBudget,
     /// The lane for whose sake less urgent ones send short bursts.
     pub(super) urgent: UrgentLane,
     pub(super) credit: SendCredit,
@@ -56,6 +59,7 @@ impl Outgoing {
             pending: LaneSet::default(),
             scheduler: Scheduler::default(),
             bundle: Bundle::default(),
+            copies: CopyBudget::default(),
             urgent: UrgentLane::default(),
             credit: SendCredit::new(config.connection_window_bytes.into()),
             peer_takes_repair: false,
@@ -168,6 +172,9 @@ impl Outgoing {
     pub(super) fn on_new_chunk(&mut self, now: Instant, lane: LaneId, at: SymbolRef) {
         self.has_long_messages |= matches!(at.symbol, Symbol::Source(1..));
         self.urgent.on_sent(now, lane, at.frame_len);
+        if !self.lanes[lane].is_blocked() {
+            self.copies.on_sent(lane, at.frame_len);
+        }
     }
 
     /// Repairs these lanes as surely as `target` says.

@@ -49,11 +49,26 @@ impl Connection {
     }
 
     /// Repair symbols to follow the chunk that is being sent, ahead of any loss.
-    pub(super) fn parity(&self, redundancy: &Redundancy, id: LaneId, next: SymbolRef) -> usize {
+    pub(super) fn parity(&mut self, redundancy: &Redundancy, id: LaneId, next: SymbolRef) -> usize {
         let lane = &self.outgoing.lanes[id];
-        let shape = lane.first_round_ends(next, redundancy.coding);
+        let Some(shape) = lane.first_round_ends(next, redundancy.coding) else { return 0 };
         let packet_bytes = self.path.mtu.size_in_use().into();
-        shape.map_or(0, |shape| redundancy.parity(next.seq, shape, packet_bytes, lane.backlog()))
+        let parity = redundancy.parity(next.seq, shape, packet_bytes, lane.backlog());
+        match shape.chunk_count() {
+            1 if parity == 0 => self.copies(redundancy, id, next),
+            _ => parity,
+        }
+    }
+
+    /// Copies of a message of one chunk that is being sent. None of what is not repaired: nobody waits for a repair. None in
+    /// bulk, and none where each byte costs money.
+    fn copies(&mut self, redundancy: &Redundancy, id: LaneId, next: SymbolRef) -> usize {
+        let lane = &self.outgoing.lanes[id];
+        let is_wanted = lane.is_new(next) && lane.repairs() && !lane.is_blocked();
+        if !is_wanted || self.path.meter.is_some() {
+            return 0;
+        }
+        self.outgoing.copies.take(id, next.frame_len, redundancy.copies())
     }
 
     /// A message left for the first time: remembers it if it may be bundled.

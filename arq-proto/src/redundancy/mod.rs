@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | a message begins | its chunks, in the size that makes protection cheapest | [`segment`] |
 //! | its last chunk leaves | parity: repair symbols ahead of any loss | [`ahead`] |
+//! | a small urgent one leaves beside bulk | copies ahead of any loss | [`copies`] |
 //! | a packet has room | small messages that are not acknowledged: redundant bundling | [`bundle`] |
 //! | symbols or their ACK are lost | copies and repair symbols | [`repair`] |
 //!
@@ -22,7 +23,7 @@
 //! - **ARQ-REP-3** A repair sends unused repair symbols (§8.6), then lost chunks; copies for up to two lost
 //!   chunks. A packet carries no symbol twice.
 //! - **ARQ-REP-4** To a side without REPAIR, each chunk neither in flight nor acknowledged is sent again, once.
-//! - **ARQ-REP-5** A sender MAY add repair symbols (parity) to the last chunk, or double a message of one chunk.
+//! - **ARQ-REP-5** A sender MAY add repair symbols (parity) to the last chunk, or copies to a message of one chunk.
 //! - **ARQ-REP-6** `fec=auto`, the default, adds parity where it saves more time than it costs, within a byte
 //!   budget.
 //! - **ARQ-REP-7** A message up to 16 KiB MAY have more chunks than necessary, no two of which fit a packet.
@@ -30,10 +31,13 @@
 //! - **ARQ-REP-9** The last packet of a flight is filled up to 1,200 bytes with earlier unacknowledged one-chunk
 //!   messages (bundling), four sendings each at most; not once a path's first twenty packets have arrived, until one
 //!   seems lost.
+//! - **ARQ-REP-10** A message of one chunk up to 512 bytes leaves with up to two copies, in packets of their own, where
+//!   losses are independent. Copies take at most a quarter of the bytes of larger frames of less urgent lanes.
 
 pub(crate) mod ahead;
 pub(crate) mod bundle;
 mod channel;
+pub(crate) mod copies;
 pub(crate) mod repair;
 mod segment;
 
