@@ -25,7 +25,7 @@
 //!   in slow start as after a loss. `tolerant` reduces as after excessive loss, whether a queue shows or not, and ends start-up.
 //! - **ARQ-CC-13** A sender goes on to send more than 1.6 bytes for each that arrives only where a lesser rate loses as
 //!   much (RFC 8083).
-//! - **ARQ-CC-14** Once three bursts in a row have queued, `bbr` sends bulk that ends in bursts of 2 ms while a more urgent
+//! - **ARQ-CC-14** once three bursts in a row have queued, `tolerant` sends bulk that ends in bursts of 2 ms while a more urgent
 //!   lane has sent a small message within a second.
 
 mod aimd;
