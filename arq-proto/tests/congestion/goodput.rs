@@ -55,7 +55,7 @@ fn a_sender_whose_host_wakes_it_late_uses_nearly_as_much() {
 
 // ARQ-CC-6
 #[test]
-fn a_quarter_lost_for_a_minute_never_makes_bbr_collapse() {
+fn a_quarter_lost_for_a_minute_never_makes_the_default_collapse() {
     let path = Path { mbps: 20, loss: 0.25, ..PATH };
     let mut shared = path.shared();
     goodput_alone(&mut shared, CongestionConfig::Tolerant, SECOND);

@@ -61,7 +61,7 @@ fn two_cubic_flows_share() {
 
 // ARQ-CC-6, T9
 #[test]
-fn beside_cubic_bbr_takes_a_quarter_to_three_quarters() {
+fn beside_cubic_the_default_takes_a_quarter_to_three_quarters() {
     // A run's share varies by a tenth of the whole. At 20 Mb/s the mean of 24 lies at 0.26, that of 12 at 0.25 to 0.27.
     // At 100 Mb/s it lies at 0.53 to 0.59.
     for (mbps, seeds) in [(20, 24), (100, 4)] {
