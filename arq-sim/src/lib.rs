@@ -29,6 +29,7 @@ mod app;
 mod clock;
 pub mod cold;
 mod drop_publisher;
+pub mod fades;
 pub mod grid;
 mod guest;
 pub mod harness;

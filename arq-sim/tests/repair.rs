@@ -69,3 +69,8 @@ fn an_urgent_message_beside_images_on_a_thin_radio_is_not_late() {
     println!("all seeds: {late:?}");
     assert!(late <= 15 * MS, "p99 of seeds 1 to 20: {late:?}");
 }
+
+#[test]
+fn commands_come_as_soon_behind_a_fade_as_they_did() {
+    common::assert_snapshot("fades.md", &arq_sim::fades::render());
+}

@@ -26,6 +26,7 @@ impl Connection {
             ack_loss: self.path.acks.loss.upper(),
             repair_delay: recovery.repair_delay(),
             rate: recovery.pacing_rate(),
+            is_overdue: recovery.is_overdue(),
         }
     }
 
@@ -78,31 +79,42 @@ impl Connection {
         }
     }
 
-    /// Small messages of which nothing is heard yet leave again in the last packet of a flight.
+    /// Small messages of which nothing is heard yet leave again in the last packet of a flight, in a suspected fade in each
+    /// packet.
     pub(super) fn offer_bundle(&mut self, now: Instant, out: &mut Vec<u8>, draft: &mut Draft) {
         if self.outgoing.bundle.is_empty() {
             return;
         }
         let redundancy = self.redundancy();
-        if !redundancy.may_bundle() || self.path.recovery.fills_path() || !self.waiting().is_empty()
-        {
+        let in_fade = redundancy.suspects_fade();
+        let may = in_fade || redundancy.may_bundle() && self.waiting().is_empty();
+        if !may || self.path.recovery.fills_path() {
             return;
         }
         // Small packets stay small: what drops long ones must not take the new message.
         draft.end = draft.end.min(draft.start + usize::from(BASE_MTU) - self.tag_bytes());
         let Self { outgoing, counters, config, clock, .. } = self;
         let Outgoing { bundle, lanes, scratch, .. } = outgoing;
-        bundle.retain(|small| lanes[small.lane].unacked_sendings(small.at.seq).is_some());
-        for small in bundle.iter_mut() {
+        bundle.retain(|small| lanes[small.lane].is_unacked(small.at.seq));
+        for small in bundle.candidates(in_fade) {
             let SymbolRef { seq, segmentation, symbol, frame_len } = small.at;
             let lane = &mut lanes[small.lane];
-            let Some(sendings) = lane.unacked_sendings(seq) else { continue };
+            let content = Content::Symbol { lane: small.lane, seq, segmentation, symbol };
+            let is_wanted = match in_fade {
+                true => lane.may_repeat(seq) && redundancy.repeats(now, small),
+                false => {
+                    let sendings = lane.unacked_sendings(seq);
+                    sendings.is_some_and(|count| redundancy.bundles(now, small, count))
+                }
+            };
+            if !is_wanted || draft.has_symbol(small.lane, seq, &content) {
+                continue;
+            }
             let timestamp = timestamp_of(config, clock.epoch, small.lane, lane, seq);
             let fits = draft.len_with(frame_len, timestamp) <= draft.room(out);
-            if fits && redundancy.bundles(now, small, sendings) {
+            if fits {
                 small.left_at = now;
                 draft.put_timestamp(out, timestamp);
-                let content = Content::Symbol { lane: small.lane, seq, segmentation, symbol };
                 draft.put(out, &lane.frame(small.at, scratch), Some(content));
                 lane.on_bundled(seq);
                 counters.chunks_bundled += 1;

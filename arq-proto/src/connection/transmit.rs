@@ -466,7 +466,10 @@ impl Connection {
                     self.path.chunk_tuner.on_chunk(symbol, bytes);
                     self.remember_small(now, id, next);
                 }
-                Sent::Again => self.counters.chunks_retransmitted += 1,
+                Sent::Again => {
+                    self.counters.chunks_retransmitted += 1;
+                    self.outgoing.bundle.on_sent_again(now, id, seq);
+                }
                 Sent::Parity | Sent::Repair => self.counters.repair_symbols_sent += 1,
             }
             self.outgoing.scheduler.on_sent(id, waiting, self.outgoing.pending);

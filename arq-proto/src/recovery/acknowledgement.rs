@@ -93,6 +93,7 @@ impl Recovery {
         self.acked_at = Some(now);
         self.listen_until = None;
         self.pto_count = 0;
+        self.is_overdue = false;
         self.probe_budget = None;
     }
 

@@ -134,6 +134,8 @@ pub(crate) struct Recovery {
     /// When an acknowledgement last brought something new.
     acked_at: Option<Instant>,
     pto_count: u32,
+    /// See [`is_overdue`](Self::is_overdue).
+    is_overdue: bool,
     /// Packets that may still leave before an acknowledgement comes, after a probe time-out.
     probe_budget: Option<u32>,
     packets_lost: u64,
@@ -188,6 +190,7 @@ impl Recovery {
             acked_at: None,
             listen_until: None,
             pto_count: 0,
+            is_overdue: false,
             probe_budget: None,
             packets_lost: 0,
             packets_spuriously_lost: 0,

@@ -80,6 +80,12 @@ impl Recovery {
         pto::base(&self.rtt, self.granularity)
     }
 
+    /// Whether a time-out took what was not answered for lost, and no answer has come since. Not in what may be a stall: what
+    /// it holds back is not repeated.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.is_overdue
+    }
+
     /// Probe time-outs since the last acknowledgement.
     pub(crate) fn time_outs(&self) -> u32 {
         self.pto_count
@@ -119,6 +125,7 @@ impl Recovery {
             self.outcome.suspect.extend(contents);
             return self.take_outcome();
         }
+        self.is_overdue = true;
         let lost: Vec<u64> = self.ledger.in_flight().map(|(number, _)| number).collect();
         self.declare_lost(now, &lost, LossCause::Timeout);
         self.pto_count += 1;
@@ -155,6 +162,7 @@ impl Recovery {
         }
         lost.dedup();
         if !lost.is_empty() {
+            self.is_overdue = true;
             self.declare_lost(now, &lost, LossCause::Timeout);
             self.prune(now);
         }

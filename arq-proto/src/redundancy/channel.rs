@@ -24,6 +24,8 @@ pub(crate) struct Channel {
 
 /// Bursts longer than this are not chance.
 const BURSTY: f64 = 1.5;
+/// Bursts longer than this take most of what is bundled into the next packets, too.
+const LONG_BURSTS: f64 = 2.0;
 /// Losses below this are not worth any byte.
 const LEAST_LOSS: f64 = 0.008;
 
@@ -46,6 +48,11 @@ impl Channel {
     /// Whether losses come in bursts.
     pub(super) fn is_bursty(self) -> bool {
         self.burst_factor() > BURSTY
+    }
+
+    /// Whether bursts are so long that copies in the next packets are mostly lost with the first one.
+    pub(super) fn has_long_bursts(self) -> bool {
+        self.burst_factor() > LONG_BURSTS
     }
 
     /// Whether so much is lost that messages should not depend on few packets.

@@ -30,9 +30,11 @@
 //! - **ARQ-REP-8** A lost ACK declares nothing lost; *suspect* messages get up to 64 repair symbols per time-out.
 //! - **ARQ-REP-9** The last packet of a flight is filled up to 1,200 bytes with earlier unacknowledged one-chunk
 //!   messages (bundling), four sendings each at most; not once a path's first twenty packets have arrived, until one
-//!   seems lost.
+//!   seems lost; nor where losses come in long bursts.
 //! - **ARQ-REP-10** A message of one chunk up to 512 bytes leaves with up to two copies, in packets of their own, where
 //!   losses are independent. Copies take at most a quarter of the bytes of larger frames of less urgent lanes.
+//! - **ARQ-REP-11** Where losses come in bursts and an answer is overdue, each packet with symbols is filled like
+//!   that until an answer comes. A message leaves again once an eighth of its age has passed since it last left.
 
 pub(crate) mod ahead;
 pub(crate) mod bundle;
@@ -64,12 +66,19 @@ pub(crate) struct Redundancy {
     pub(crate) repair_delay: Duration,
     /// The rate at which packets leave.
     pub(crate) rate: Rate,
+    /// A time-out took what was not answered for lost, and no answer has come since.
+    pub(crate) is_overdue: bool,
 }
 
 impl Redundancy {
     /// Whether `fec=auto` is set and the peer takes repair symbols.
     pub(crate) fn is_auto(&self) -> bool {
         self.fec == FecConfig::Auto && self.coding
+    }
+
+    /// Whether the path may lose everything now: an answer is overdue where losses come in bursts.
+    pub(crate) fn suspects_fade(&self) -> bool {
+        self.is_overdue && self.is_auto() && self.channel.is_bursty()
     }
 
     /// Whether parity costs too much. In `bulk` another round trip delays nobody.
@@ -88,6 +97,7 @@ impl Redundancy {
             ack_loss: Probability::ZERO,
             repair_delay: Duration::from_millis(22),
             rate: Rate::from_bytes_per_second(1_250_000),
+            is_overdue: false,
         }
     }
 }

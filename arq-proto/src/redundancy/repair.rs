@@ -20,7 +20,7 @@
 //! takes what leaves together. In runs of 3 it leaves 2.0 instead of 4.4 %, and 0.6 instead of 6.4 %. Whether that is
 //! worth its bytes is open: no simulation has compared the two.
 
-use super::Redundancy;
+use super::{bundle::MAX_FRAME_BYTES, Redundancy};
 use crate::{
     units::Probability,
     wire::{frame::Shape, BASE_MTU},
@@ -111,7 +111,10 @@ impl Redundancy {
     pub(crate) fn target(&self, by_time_out: bool) -> Target {
         let target = Target::new(self.channel.upper);
         match by_time_out {
-            true => target.after_time_out(self.ack_loss, self.channel.is_bursty()),
+            true => Target {
+                in_fade: self.suspects_fade() && self.channel.has_long_bursts(),
+                ..target.after_time_out(self.ack_loss, self.channel.is_bursty())
+            },
             false => target,
         }
     }
@@ -131,7 +134,7 @@ impl Redundancy {
 pub(crate) fn after_loss(out: &Out, target: Target) -> Addition {
     if out.is_in_flight_by_bundling() {
         return match target.gives_up_behind(out.lost_sendings) {
-            true => Addition::Unacked(target.symbols_for(1)),
+            true => Addition::Unacked(target.copies_of(out)),
             false => Addition::Nothing,
         };
     }
@@ -149,7 +152,7 @@ pub(crate) fn after_loss(out: &Out, target: Target) -> Addition {
     }
     let is_known = out.lost == out.missing;
     if (is_known && out.missing <= MAX_COPIED) || !out.shape.is_codable() {
-        return Addition::Lost(if is_known { target.symbols_for(1) } else { 1 });
+        return Addition::Lost(if is_known { target.copies_of(out) } else { 1 });
     }
     let symbols = (wanted - expected).min(out.unused);
     Addition::Coded { symbols, and_lost: expected + symbols < missing }
@@ -210,6 +213,8 @@ pub(crate) struct Target {
     bulk: bool,
     /// After so many sendings of a small message that brought nothing, those bundled later are not waited for.
     lost_enough: Option<u8>,
+    /// A fade is suspected, and will last: small messages leave again in each packet.
+    in_fade: bool,
 }
 
 impl Target {
@@ -220,6 +225,7 @@ impl Target {
             residual: (RESIDUAL, RESIDUAL_WHEN_LARGE),
             bulk: false,
             lost_enough: None,
+            in_fade: false,
         }
     }
 
@@ -264,6 +270,17 @@ impl Target {
     pub(crate) fn is_sure_of_one_of(self, symbols: usize) -> bool {
         // Beyond the longest message the chance is zero anyway.
         self.loss.powi(symbols.min(256) as i32) < RESIDUAL
+    }
+
+    /// How often each chunk of one or two that are lost leaves. In a fade a small message leaves once: what leaves with it is
+    /// lost with it, and the next packet takes it along again (ARQ-REP-11).
+    fn copies_of(self, out: &Out) -> usize {
+        let is_repeated =
+            out.shape.chunk_count() == 1 && out.shape.message_bytes <= MAX_FRAME_BYTES;
+        match self.in_fade && is_repeated {
+            true => 1,
+            false => self.symbols_for(1),
+        }
     }
 
     /// Symbols of which `needed` arrive as surely as that; at most twice as many and three.
@@ -355,6 +372,32 @@ mod tests {
         assert_eq!(known.after_time_out(Probability::ZERO, false).symbols_for(1), 3);
         let lossless = Target::new(Probability::ZERO);
         assert_eq!(lossless.after_time_out(loss, false).symbols_for(1), 1);
+    }
+
+    // ARQ-REP-11
+    #[test]
+    fn in_a_fade_a_small_message_is_repaired_once() {
+        let over = Redundancy { is_overdue: true, ..Redundancy::over(Channel::of(10, 4.0)) };
+        let of = |message_bytes| Out {
+            shape: Shape { message_bytes, chunk_bytes: message_bytes },
+            missing: 1,
+            expected: 0,
+            expected_of_first_round: 0,
+            in_flight: 0,
+            lost: 1,
+            ..ten_missing()
+        };
+        let (small, long) = (of(300), of(1_000));
+        let answered = Redundancy { is_overdue: false, ..over };
+        for (redundancy, by_time_out, out, copies) in [
+            (over, true, small, 1),
+            (over, true, long, 2),
+            (over, false, small, 2),
+            (answered, true, small, 2),
+        ] {
+            let addition = after_loss(&out, redundancy.target(by_time_out));
+            assert_eq!(addition, Addition::Lost(copies), "{out:?}, {by_time_out}");
+        }
     }
 
     // ARQ-REP-8

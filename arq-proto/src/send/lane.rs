@@ -319,6 +319,18 @@ impl SendLane {
         message.unacked_sendings()
     }
 
+    /// Whether a message is not known to be delivered, and would be repaired.
+    pub(crate) fn is_unacked(&self, seq: MessageSeq) -> bool {
+        self.repairs() && self.message(seq).is_some_and(|message| !message.is_delivered())
+    }
+
+    /// Whether a message of one chunk may leave again in a fade, however often it left. None in bulk.
+    pub(crate) fn may_repeat(&self, seq: MessageSeq) -> bool {
+        self.is_unacked(seq)
+            && !self.is_blocked()
+            && self.message(seq).is_some_and(Message::may_repeat)
+    }
+
     /// A message of one chunk left again in a later packet.
     pub(crate) fn on_bundled(&mut self, seq: MessageSeq) {
         if let Some(message) = self.message_mut(seq) {

@@ -228,11 +228,19 @@ impl Message {
         (untouched && self.outstanding.as_slice() == [sendings]).then_some(sendings)
     }
 
-    /// The only chunk was bundled into a later packet, ahead of any loss.
+    /// Whether it has one chunk, which has left and is not to be sent by itself.
+    pub(crate) fn may_repeat(&self) -> bool {
+        let has_left = self.is_sent_once() && self.to_send.is_empty();
+        has_left && self.chunk_count() == 1
+    }
+
+    /// The only chunk left in a later packet with others.
     pub(crate) fn on_bundled(&mut self) {
         if let [outstanding] = self.outstanding.as_mut_slice() {
             *outstanding = outstanding.saturating_add(1);
             self.bundled = self.bundled.saturating_add(1);
+            // All transmissions before may have been lost.
+            self.in_flight.insert(0);
         }
     }
 

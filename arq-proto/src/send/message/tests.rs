@@ -342,6 +342,29 @@ fn a_bundled_message_is_lost_when_all_of_it_is() {
     assert_eq!(long.unacked_sendings(), None);
 }
 
+// ARQ-REP-11
+#[test]
+fn in_a_fade_a_message_leaves_again_though_it_was_lost_and_repaired() {
+    let mut message = message(300, 1_100);
+    assert!(!message.may_repeat(), "it has not left");
+    send_all(&mut message);
+    assert!(message.may_repeat());
+    message.on_lost(0, Symbol::Source(0));
+    message.repair(target(10));
+    assert!(!message.may_repeat(), "it is about to leave by itself");
+    let copies = send_all(&mut message);
+    copies.iter().for_each(|&symbol| message.on_lost(0, symbol));
+    assert!(message.may_repeat());
+    message.on_bundled();
+    assert_eq!(message.out().in_flight, 1);
+    message.on_acked(0, Symbol::Source(0));
+    assert!(message.is_delivered());
+    // Longer ones are not repeated.
+    let mut long = self::message(2_000, 1_100);
+    send_all(&mut long);
+    assert!(!long.may_repeat());
+}
+
 // ARQ-REP-9
 #[test]
 fn after_enough_lost_sendings_bundled_ones_are_not_waited_for() {
