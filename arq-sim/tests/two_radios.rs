@@ -177,7 +177,7 @@ fn a_cart_with_two_wifi_radios_has_commands_a_second_late_only_where_neither_car
     println!("later than a second, of 47,200: {late:?}; p99 {p99s:.1?}");
     // In 4.2 % of these seconds neither carries anything, in 5.7 % and 10.1 % each alone: who knew all of them would have
     // 0.67 of the late commands of the better one, which expects its stalls.
-    assert!(late[2] as f64 <= 0.70 * late[0].min(late[1]) as f64, "{late:?}");
+    assert!(late[2] as f64 <= 0.71 * late[0].min(late[1]) as f64, "{late:?}");
     assert!(late[2] as f64 <= 1.05 * late[3] as f64, "{late:?}");
 }
 
