@@ -22,11 +22,12 @@
 //! - **ARQ-CC-10** Rounds with a stall never lower the rate of `tolerant`, unless they show a queue.
 //! - **ARQ-CC-11** The window of `cubic` and `aimd` grows only as far as it is used (RFC 9002 §7.8).
 //! - **ARQ-CC-12** A mark (CE) is congestion: `cubic` and `aimd` reduce once in a round trip, to 0.85 and 0.8 (RFC 8511),
-//!   in slow start as after a loss. `tolerant` reduces as after excessive loss, whether a queue shows or not, and ends start-up.
+//!   in slow start as after a loss. `tolerant` reduces as after excessive loss, whether a queue shows or not, and ends
+//!   start-up.
 //! - **ARQ-CC-13** A sender goes on to send more than 1.6 bytes for each that arrives only where a lesser rate loses as
 //!   much (RFC 8083).
-//! - **ARQ-CC-14** once three bursts in a row have queued, `tolerant` sends bulk that ends in bursts of 2 ms while a more urgent
-//!   lane has sent a small message within a second.
+//! - **ARQ-CC-14** Where three bursts in a row have queued, and a more urgent lane has sent a small message within a
+//!   second, `tolerant` sends bulk in bursts of 2 ms, unless its application waits for room.
 
 mod aimd;
 pub(crate) mod breaker;

@@ -354,7 +354,8 @@ impl Connection {
     /// Whether window and pacer let chunks leave now. Sets the pacing timer.
     fn may_send_chunks(&mut self, now: Instant) -> bool {
         self.path.timers.set(TimerKind::Pacing, None);
-        if self.waiting().is_empty() && !self.has_doubles() {
+        let waiting = self.waiting();
+        if waiting.is_empty() && !self.has_doubles() {
             self.path.recovery.rest();
             return false;
         }
@@ -366,7 +367,6 @@ impl Connection {
             self.path.recovery.rest();
             return false;
         }
-        let waiting = self.waiting();
         self.path.recovery.shorten_bursts(self.outgoing.yields(now, waiting));
         let delay = self.path.recovery.pacing_delay(now);
         self.path.timers.set(TimerKind::Pacing, delay);

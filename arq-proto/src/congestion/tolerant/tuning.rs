@@ -187,6 +187,7 @@ pub(super) const CERTAIN: f64 = 3.0;
 /// Unit: a share. Source: by trial. Tests:
 /// `start_up_ends_by_loss_only_where_rounds_without_a_queue_have_surely_lost_less`.
 pub(super) const MIN_UNCERTAIN: f64 = 0.01;
+
 // What follows from it.
 
 /// Rounds of cruising at least.
