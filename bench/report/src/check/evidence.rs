@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use netlab::wire::{Conditions, Loss};
 
-use super::Tally;
+use super::{Tally, ARQ};
 use crate::record::{Measurement, Outcome, Record};
-use crate::summary::{self, Figure, FlowSummary, Summary};
+use crate::summary::{self, setting_in_words, Figure, FlowSummary, Summary};
 
 /// All results by scenario.
 pub(super) struct Evidence<'a> {
@@ -121,6 +121,19 @@ impl<'a> Evidence<'a> {
         ground: &Ground,
     ) -> Option<&Summary> {
         self.ours(tally, scenario, link, &ground.words(), |summary| ground.is_of(summary))
+    }
+
+    /// Every cell that the shipped scenario has of ours, with its name; as [`ours`](Self::ours).
+    pub(super) fn all_ours(&self, tally: &mut Tally, scenario: &str) -> Vec<(String, &Summary)> {
+        let Some(shipped) = tally.scenario(scenario) else { return Vec::new() };
+        let settings = shipped.cells().into_iter().filter(|setting| setting.cell.link == ARQ);
+        let found = settings.filter_map(|setting| {
+            let what = setting_in_words(&setting.cell.setting);
+            let is_it = |cell: &Summary| cell.cell.setting == setting.cell.setting;
+            let cell = self.ours(tally, scenario, ARQ, &what, is_it)?;
+            Some((what, cell))
+        });
+        found.collect()
     }
 
     /// A cell of a rival that the target names. One that failed was not measured: it may be the bench's fault.

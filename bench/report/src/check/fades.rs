@@ -2,20 +2,16 @@
 //! Do commands arrive right behind the fades that they are due in (R3)?
 
 use super::evidence::Evidence;
-use super::{Tally, ARQ};
+use super::Tally;
 use crate::record::Measurement;
-use crate::summary::{setting_in_words, Spread, Summary};
+use crate::summary::Spread;
 
 const SCENARIO: &str = "fades";
 
 /// R3
 pub(super) fn commands_right_behind_them(evidence: &Evidence<'_>) -> Tally {
     let mut tally = Tally::default();
-    let Some(scenario) = tally.scenario(SCENARIO) else { return tally };
-    for setting in scenario.cells().into_iter().filter(|setting| setting.cell.link == ARQ) {
-        let what = setting_in_words(&setting.cell.setting);
-        let is_it = |cell: &Summary| cell.cell.setting == setting.cell.setting;
-        let Some(cell) = evidence.ours(&mut tally, SCENARIO, ARQ, &what, is_it) else { continue };
+    for (what, cell) in evidence.all_ours(&mut tally, SCENARIO) {
         let ratios: Option<Vec<_>> = evidence.runs(cell).map(p99_beside_the_bound).collect();
         match ratios.and_then(Spread::of) {
             Some(ratios) => {

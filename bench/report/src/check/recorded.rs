@@ -3,7 +3,7 @@
 
 use super::evidence::{drop_percent, of_cell, of_first_flow, of_flow, Evidence};
 use super::{Tally, ARQ};
-use crate::summary::{setting_in_words, Figure, Summary};
+use crate::summary::{Figure, Summary};
 
 const RECORDED: &str = "recorded";
 const THIN: &str = "thin-radio";
@@ -38,12 +38,9 @@ struct Radio<'a> {
 
 /// All settings in the order of the scenario: of each radio the beacon alone comes right before the one beside bulk.
 fn radios<'a>(evidence: &'a Evidence<'_>, tally: &mut Tally) -> Vec<Radio<'a>> {
-    let Some(scenario) = tally.scenario(RECORDED) else { return Vec::new() };
     let mut radios = Vec::new();
-    for setting in scenario.cells().into_iter().filter(|setting| setting.cell.link == ARQ) {
-        let what = setting_in_words(&setting.cell.setting);
-        let is_it = |cell: &Summary| cell.cell.setting == setting.cell.setting;
-        let Some(ours) = evidence.ours(tally, RECORDED, ARQ, &what, is_it) else { continue };
+    for (what, ours) in evidence.all_ours(tally, RECORDED) {
+        let is_it = |cell: &Summary| cell.cell.setting == ours.cell.setting;
         let rivals = match Beside::of(ours) {
             Beside::Nothing => Vec::new(),
             Beside::Video | Beside::Bulk => RELIABLE

@@ -12,7 +12,7 @@ use crate::scenario::flow::Flow;
 use crate::summary::sharing::{
     bytes_together, contenders, jain_index, least_share, share_beside_rivals,
 };
-use crate::summary::{setting_in_words, Figure, Spread, Summary};
+use crate::summary::{Figure, Spread, Summary};
 
 /// Four sessions on each of four networks, and one beside a flow of the kernel's: the bench's cells of S1. The simulator's
 /// are in its table of the controller.
@@ -37,7 +37,7 @@ pub(super) fn fair(evidence: &Evidence<'_>) -> Tally {
 /// S1
 pub(super) fn no_harm_to_others(evidence: &Evidence<'_>) -> Tally {
     let mut tally = Tally::default();
-    for (what, cell) in ours_in(evidence, &mut tally, FOUR) {
+    for (what, cell) in evidence.all_ours(&mut tally, FOUR) {
         let bytes = of_cell(cell, Figure::WireBytes);
         let evenness = of_runs(evidence, cell, jain);
         let least = of_runs(evidence, cell, |flows| least_share(&bytes_together(flows)?));
@@ -50,7 +50,7 @@ pub(super) fn no_harm_to_others(evidence: &Evidence<'_>) -> Tally {
         tally.at_least(&format!("{what}, least share of an even one"), least, 0.25);
     }
     for scenario in BESIDE_THE_KERNELS {
-        for (what, cell) in ours_in(evidence, &mut tally, scenario) {
+        for (what, cell) in evidence.all_ours(&mut tally, scenario) {
             match of_runs(evidence, cell, share_beside_rivals) {
                 Some(share) => {
                     tally.at_least(&format!("{what}, our share"), share, 0.3);
@@ -61,22 +61,6 @@ pub(super) fn no_harm_to_others(evidence: &Evidence<'_>) -> Tally {
         }
     }
     tally
-}
-
-/// What a scenario has of ours, each cell with its name.
-fn ours_in<'a>(
-    evidence: &'a Evidence<'_>,
-    tally: &mut Tally,
-    scenario: &str,
-) -> Vec<(String, &'a Summary)> {
-    let Some(shipped) = tally.scenario(scenario) else { return Vec::new() };
-    let settings = shipped.cells().into_iter().filter(|setting| setting.cell.link == ARQ);
-    let found = settings.filter_map(|setting| {
-        let what = setting_in_words(&setting.cell.setting);
-        let is_it = |cell: &Summary| cell.cell.setting == setting.cell.setting;
-        Some((what.clone(), evidence.ours(tally, scenario, ARQ, &what, is_it)?))
-    });
-    found.collect()
 }
 
 /// Two flows with a session each, the second over the kernel's cubic.
