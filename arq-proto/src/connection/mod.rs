@@ -20,6 +20,7 @@ mod redundancy;
 mod settle;
 mod suspicion;
 mod timeouts;
+mod timestamps;
 mod transmit;
 mod unreachable;
 mod validation;

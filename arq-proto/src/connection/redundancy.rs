@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use super::{draft::Draft, outgoing::Outgoing, transmit::timestamp_of, Connection};
+use super::{draft::Draft, outgoing::Outgoing, timestamps::timestamp_of, Connection};
 use crate::{
     redundancy::Redundancy,
     send::lane::ChunkLimits,

@@ -12,22 +12,21 @@ use std::{
 
 use super::{
     draft::{Draft, Length},
-    has_deadline,
+    timestamps::timestamp_of,
     validation::Candidate,
     Connection, SocketSet, State,
 };
 use crate::{
     batches::{Burst, Plan},
-    config::ValidConfig,
     ecn::EcnCodepoint,
     error::ConnectionError,
     observer::Packet,
     path_mtu::Side,
-    send::{lane::SendLane, message::Sent},
+    send::message::Sent,
     sent::{Content, Contents, Departure, Fate, SentPacket, Stride},
     symbol::SymbolRef,
     timer::TimerKind,
-    units::{LaneId, LaneSet, MessageSeq, PacketNumber, SocketId},
+    units::{LaneId, LaneSet, PacketNumber, SocketId},
     wire::{
         frame::{ChunkFrame, Frame},
         packet::DataHeader,
@@ -70,27 +69,6 @@ pub(super) const fn one_chunk_overhead(tag_bytes: usize) -> usize {
 /// Bytes of a packet with nothing but a path challenge or response, at most.
 pub(super) const fn path_packet_bytes(tag_bytes: usize) -> u64 {
     (DataHeader::MAX_BYTES + Frame::MAX_CONTROL_BYTES + tag_bytes) as u64
-}
-
-/// The peer hears the time at least so often while anything leaves.
-const TIME_INTERVAL: Duration = Duration::from_secs(1);
-/// No message follows: which lane does not matter.
-const TIME_LANE: LaneId = LaneId::from_wire(0);
-
-/// The low bits of a time on the wire.
-fn timestamp(epoch: Instant, at: Instant) -> u32 {
-    (at.saturating_duration_since(epoch).as_millis() & 0xff_ffff) as u32
-}
-
-/// What the peer is told about the age of a message, if that has the deadline of which it was told.
-pub(super) fn timestamp_of(
-    config: &ValidConfig,
-    epoch: Instant,
-    id: LaneId,
-    lane: &SendLane,
-    seq: MessageSeq,
-) -> Option<(LaneId, u32)> {
-    has_deadline(config, id).then(|| (id, timestamp(epoch, lane.handed_over_at(seq))))
 }
 
 impl Connection {
@@ -473,20 +451,6 @@ impl Connection {
                 Sent::Parity | Sent::Repair => self.counters.repair_symbols_sent += 1,
             }
             self.outgoing.scheduler.on_sent(id, waiting, self.outgoing.pending);
-        }
-    }
-
-    /// Tells the peer the time now and then: a message may be the first one, and wait for it.
-    fn offer_time(&mut self, now: Instant, out: &mut Vec<u8>, draft: &mut Draft) {
-        if self.config.deadline.is_none() || !draft.in_flight {
-            return;
-        }
-        let is_due = now >= self.outgoing.time_due_at && draft.timestamp.is_none();
-        if is_due && draft.room(out) >= Frame::TIMESTAMP_BYTES {
-            draft.put_timestamp(out, Some((TIME_LANE, timestamp(self.clock.epoch, now))));
-        }
-        if draft.timestamp.is_some() {
-            self.outgoing.time_due_at = now + TIME_INTERVAL;
         }
     }
 

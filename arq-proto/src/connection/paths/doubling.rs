@@ -17,7 +17,7 @@ use std::{collections::VecDeque, time::Instant};
 use bytes::Bytes;
 
 use crate::{
-    connection::{draft::Draft, transmit::timestamp_of, Connection},
+    connection::{draft::Draft, timestamps::timestamp_of, Connection},
     sent::Content,
     symbol::{Symbol, SymbolRef},
     units::{LaneId, MessageSeq, PathNumber},
