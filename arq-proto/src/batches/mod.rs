@@ -5,8 +5,11 @@
 //! A batch goes to the kernel in one call and is cut into datagrams below it: by the kernel, a driver or
 //! the network card (segmentation offload). Where that is broken the sender hears of no error: batches are
 //! lost, single packets pass. A congested path loses batches, too, since a batch is a burst. So the loss of
-//! batches only raises the question. A controlled experiment answers it: a coin decides of each burst whether
-//! it leaves as a batch or packet by packet, back to back.
+//! batches only raises the question. A controlled experiment answers it: of the bursts that it takes, a coin decides of
+//! each whether it leaves as a batch or packet by packet, back to back.
+//!
+//! Packets one by one cost a system call each, and on a short path the time of a message. Most lossy paths damage
+//! nothing. So the less batches lose, the fewer and shorter are the bursts that the experiment takes.
 //!
 //! If that makes no difference, the coin has nothing to do with what is lost, whatever the network
 //! loses and in whatever bursts. Then `exp` of the evidence below is a fair bet on the coin: the chance that it ever grows
@@ -18,7 +21,8 @@
 //!
 //! - **ARQ-BAT-1** Packets may leave in batches (segmentation offload); after a probe time-out they leave one by
 //!   one until the peer is heard.
-//! - **ARQ-BAT-2** When batches lose more than 1/16, a coin decides which bursts leave as batches.
+//! - **ARQ-BAT-2** When batches lose more than 1/16, an experiment takes the share (4 x their loss)² of the bursts, all from
+//!   1/4 on; a coin decides which of these leave as batches.
 //! - **ARQ-BAT-3** Evidence of `ln 1,000,000` stops batches.
 //! - **ARQ-BAT-4** Then loss, rate and chunk size are learnt anew.
 
@@ -40,6 +44,10 @@ const BURSTS: u32 = 256;
 const REST_BATCHES: u32 = 16 * BURSTS;
 /// The longest bursts of an experiment, in turn: a small window has several, and damage may need several segments.
 const LONGEST: [usize; 4] = [2, 4, 8, usize::MAX];
+/// The same while batches lose less than [`ALARMING`]: what damages long batches only costs more than that.
+const LONGEST_OF_FEW: usize = 8;
+/// Loss of batches from which an experiment takes every burst; below, it takes a share with its square.
+const ALARMING: f64 = 0.25;
 
 /// How a packet left, and in which burst: consecutive bursts differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -132,16 +140,32 @@ impl Batches {
         }
         let number = self.sent.wrapping_add(1);
         let is_compared = self.are_compared();
-        let longest = LONGEST[usize::from(self.sent) % LONGEST.len()].min(most);
-        if self.run.is_none() && is_compared && rng.next_u32() & 1 == 1 {
+        let is_taken = is_compared && self.run.is_none() && self.takes_next(rng);
+        let longest = self.longest().min(most);
+        if is_taken && rng.next_u32() & 1 == 1 {
             self.run = Some(Run { burst: Burst::Apart(number), left: longest, bytes: None });
         }
         match self.run {
             Some(Run { burst, bytes, .. }) => Plan { burst, packets: 1, bytes },
-            None if is_compared => {
+            None if is_taken => {
                 Plan { burst: Burst::Together(number), packets: longest, bytes: None }
             }
             None => Plan { burst: Burst::Batch(number), packets: most, bytes: None },
+        }
+    }
+
+    /// Whether the experiment takes the next burst, by chance, or its outcome would tell of the moment.
+    fn takes_next(&self, rng: &mut impl RngCore) -> bool {
+        f64::from(rng.next_u32()) < (self.loss / ALARMING).powi(2) * f64::from(u32::MAX)
+    }
+
+    /// Packets of a burst of the experiment at most.
+    fn longest(&self) -> usize {
+        let longest = LONGEST[usize::from(self.sent) % LONGEST.len()];
+        if self.loss < ALARMING {
+            longest.min(LONGEST_OF_FEW)
+        } else {
+            longest
         }
     }
 
@@ -241,8 +265,12 @@ impl Batches {
 
     /// Whether the batch, not the network, may have lost a packet of this burst.
     pub(crate) fn doubts(&self, burst: Burst) -> bool {
-        let in_batch = matches!(burst, Burst::Batch(_) | Burst::Together(_));
-        in_batch && !matches!(self.stage, Stage::Trusting { .. })
+        match burst {
+            Burst::Single | Burst::Apart(_) => false,
+            Burst::Together(_) => !matches!(self.stage, Stage::Trusting { .. }),
+            // As little as before the experiment, while that takes few.
+            Burst::Batch(_) => self.are_stopped() || self.are_compared() && self.loss >= ALARMING,
+        }
     }
 
     /// The path changed. The verdict stays, because it is about the host.

@@ -131,6 +131,46 @@ fn damage_is_found_whatever_the_network_loses() {
     }
 }
 
+// ARQ-BAT-2, ARQ-BAT-3
+#[test]
+fn damage_of_long_batches_alone_is_found() {
+    let found = |seed| flights(seed, 54, CLEAN, Damage::LongerThan(20), 1_000);
+    let mut took: Vec<_> = (0..20).map(|seed| found(seed).unwrap_or(u32::MAX)).collect();
+    took.sort_unstable();
+    println!("{} to {} flights of 54", took[0], took[19]);
+    assert!(took[19] <= 300, "{took:?}");
+}
+
+// ARQ-BAT-2
+#[test]
+fn an_experiment_delays_little_where_little_is_lost() {
+    let network = Network { loss: 0.1, mean_run: 1.1 };
+    let each = (0..20).map(|seed| {
+        let mut run = Run::new(seed);
+        (0..50).for_each(|_| run.flight(70, 54, network, Damage::None));
+        run.transmissions as f64 / 50.0
+    });
+    let most = each.fold(0.0, f64::max);
+    println!("{most:.1} transmissions for each flight of 70");
+    assert!(most <= 8.0, "{most}");
+}
+
+// ARQ-BAT-2
+#[test]
+fn batches_that_are_not_compared_tell_of_sizes_unless_their_loss_is_alarming() {
+    for (loss, alarming) in [(0.1, false), (0.5, true)] {
+        let mut run = Run::new(1);
+        while !run.batches.are_compared() {
+            run.flight(54, 54, CLEAN, Damage::None);
+            run.flight(54, 54, Network { loss, mean_run: 1.0 / (1.0 - loss) }, Damage::None);
+        }
+        run.batches.loss = loss;
+        let doubts = [Burst::Single, Burst::Apart(1), Burst::Together(1), Burst::Batch(1)]
+            .map(|burst| run.batches.doubts(burst));
+        assert_eq!(doubts, [false, false, true, alarming], "{loss}");
+    }
+}
+
 // ARQ-BAT-3
 #[test]
 fn loss_of_the_network_is_not_taken_for_damage() {
