@@ -40,6 +40,7 @@ FIGURES = {
     "delivered_percent": lambda run: 100 * number(run["delivered"]) / number(run["offered"]),
     "wire_per_byte": lambda run: (number(run["forward_wire_bytes"]) + number(run["backward_wire_bytes"]))
     / max(payload_delivered(run), 1),
+    "machine_cpu_s_per_gb": lambda run: number(run["machine_cpu_s"]) * 1e9 / max(payload_delivered(run), 1),
     "cpu_s_per_gb": lambda run: (number(run["publisher_cpu_s"]) + number(run["subscriber_cpu_s"]))
     * 1e9
     / max(payload_delivered(run), 1),

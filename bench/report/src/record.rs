@@ -73,6 +73,10 @@ pub struct Measurement {
     /// time, proc_stat(5)); `None` where the kernel did not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stolen_percent: Option<f64>,
+    /// Seconds in which this machine's processors were not idle: with the emulator, and with what the kernel does for a
+    /// link outside of both processes, as much of TCP. `None` where the kernel did not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_cpu_s: Option<f64>,
     /// When the first message was due, milliseconds after the clock of the emulator's events and fades began; `None`
     /// where nobody told.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -16,8 +16,8 @@ mod error;
 mod kernel;
 mod plan;
 mod process;
+mod processors;
 mod quiet;
-mod stolen;
 
 use std::path::Path;
 use std::time::Duration;
@@ -35,8 +35,8 @@ use conduct::{conduct, Commands};
 pub use error::{MeasureError, Who};
 use kernel::KernelSettings;
 use plan::Plan;
+use processors::Processors;
 use quiet::{faultless, wait_for_silence};
-use stolen::ProcessorTime;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug)]
@@ -141,12 +141,11 @@ fn run(
     let mut began = None;
     let mut begin = || {
         wait_for_silence(network, job.network)?;
-        began = ProcessorTime::now();
+        began = Processors::now();
         Ok(network.begin(job.network, job.seed)?)
     };
     let (spoken, heard) = conduct(commands, load, &mut begin, on_progress)?;
-    let stolen_percent =
-        began.zip(ProcessorTime::now()).map(|(before, after)| after.stolen_percent_since(before));
+    let processors = began.zip(Processors::now());
     let [forward, backward] = counts(network)?;
     let first_message_ms =
         network.began()?.and_then(|began| first_message_ms(load, &spoken, began));
@@ -160,7 +159,8 @@ fn run(
         arq_retransmissions: spoken.arq_retransmissions,
         needless_percent: spoken.needless_percent,
         in_flight: spoken.in_flight,
-        stolen_percent,
+        stolen_percent: processors.map(|(before, after)| after.stolen_percent_since(before)),
+        machine_cpu_s: processors.map(|(before, after)| after.busy_since(before).as_secs_f64()),
         first_message_ms,
         fades_ms: Vec::new(),
         many_links: None,

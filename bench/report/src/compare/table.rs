@@ -57,6 +57,7 @@ fn words(figure: Figure, judgement: Judgement) -> &'static str {
             | Figure::WireBytes
             | Figure::WirePackets
             | Figure::CpuPerGb
+            | Figure::MachineCpuPerGb
             | Figure::PeakMemory
             | Figure::Retransmissions
             | Figure::Needless

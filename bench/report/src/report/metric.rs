@@ -10,11 +10,12 @@ pub(crate) use crate::summary::Figure as Metric;
 pub(crate) const LATENCIES: [Metric; 5] =
     [Metric::P50, Metric::P90, Metric::P99, Metric::P99_9, Metric::Max];
 /// What a run costs as a whole, in the order of tables.
-pub(crate) const COSTS: [Metric; 6] = [
+pub(crate) const COSTS: [Metric; 7] = [
     Metric::WireBytes,
     Metric::WirePackets,
     Metric::Retransmissions,
     Metric::CpuPerGb,
+    Metric::MachineCpuPerGb,
     Metric::PeakMemory,
     Metric::Needless,
 ];
@@ -46,6 +47,7 @@ impl Told for Metric {
             Self::WireBytes => "bytes on the wire per byte delivered",
             Self::WirePackets => "packets sent forward per message delivered",
             Self::CpuPerGb => "CPU seconds per GB delivered",
+            Self::MachineCpuPerGb => "CPU seconds of the whole machine per GB delivered",
             Self::PeakMemory => "peak memory of the larger process",
             Self::Retransmissions => "packets sent again",
             Self::Needless => "share of bytes that were needless copies",
@@ -58,9 +60,11 @@ impl Told for Metric {
             Self::Goodput => Unit::MegabitsPerSecond,
             Self::Duration => Unit::Seconds,
             Self::PeakMemory => Unit::Mebibytes,
-            Self::WireBytes | Self::WirePackets | Self::CpuPerGb | Self::Retransmissions => {
-                Unit::Number
-            }
+            Self::WireBytes
+            | Self::WirePackets
+            | Self::CpuPerGb
+            | Self::MachineCpuPerGb
+            | Self::Retransmissions => Unit::Number,
             Self::Mean
             | Self::Deviation
             | Self::Min

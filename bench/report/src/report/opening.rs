@@ -88,10 +88,21 @@ fn headline<'g>(grid: &'g Grid<'_>) -> Option<Place<'g>> {
 fn sent(grid: &Grid<'_>) -> String {
     let names: Vec<_> = grid.links.iter().map(|link| link.name.clone()).collect();
     let each = if names.len() > 1 { " each" } else { "" };
-    let flows: Vec<_> = grid.flows.iter().filter_map(|flow| of_flow(grid, flow)).collect();
-    if flows.is_empty() {
+    let mut alike: Vec<(usize, String)> = Vec::new();
+    for flow in grid.flows.iter().filter_map(|flow| of_flow(grid, flow)) {
+        match alike.iter_mut().find(|(_, told)| *told == flow) {
+            Some((count, _)) => *count += 1,
+            None => alike.push((1, flow)),
+        }
+    }
+    if alike.is_empty() {
         return format!("No run over {} counts: nothing was measured.", listed(&names));
     }
+    let told = |(count, flow)| match count {
+        1 => flow,
+        _ => format!("{count} flows of {flow}"),
+    };
+    let flows: Vec<_> = alike.into_iter().map(told).collect();
     format!("{}{each} carried {}.", listed(&names), listed(&flows))
 }
 

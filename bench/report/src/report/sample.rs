@@ -128,6 +128,7 @@ impl Sample {
             needless_percent: None,
             in_flight: in_flight(random, link.0),
             stolen_percent: Some(0.0),
+            machine_cpu_s: Some(wire as f64 * 6.0e-9),
             first_message_ms: None,
             fades_ms: Vec::new(),
             many_links: None,

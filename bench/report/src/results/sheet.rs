@@ -25,7 +25,7 @@ const FLOW_COLUMNS: [&str; 18] = [
     "ideal_of_this_run_p50_ms",
     "ideal_of_this_run_p99_ms",
 ];
-const CELL_COLUMNS: [&str; 16] = [
+const CELL_COLUMNS: [&str; 17] = [
     "capacity_mbps",
     "forward_wire_bytes",
     "backward_wire_bytes",
@@ -43,6 +43,7 @@ const CELL_COLUMNS: [&str; 16] = [
     "backward_wire_packets",
     "stolen_percent",
     "needless_percent",
+    "machine_cpu_s",
 ];
 
 /// The table in CSV: a row for each record and flow. A figure that is not there, because that rank was lost or nobody
@@ -130,7 +131,7 @@ fn flow_fields(result: &FlowResult) -> [String; 18] {
     ]
 }
 
-fn cell_fields(measurement: &Measurement, flow: &FlowResult) -> [String; 16] {
+fn cell_fields(measurement: &Measurement, flow: &FlowResult) -> [String; 17] {
     let (forward, backward) = (&measurement.forward, &measurement.backward);
     let [forward_packets, backward_packets] = packet_fields(measurement);
     [
@@ -150,6 +151,7 @@ fn cell_fields(measurement: &Measurement, flow: &FlowResult) -> [String; 16] {
         backward_packets,
         optional(measurement.stolen_percent),
         optional(measurement.needless_percent),
+        optional(measurement.machine_cpu_s),
     ]
 }
 

@@ -276,19 +276,26 @@ fn new_columns_stand_behind_those_of_old_and_are_empty_where_nobody_counted() {
         measurement.forward.entered_packets = 19;
         measurement.stolen_percent = Some(12.5);
         measurement.needless_percent = Some(3.5);
+        measurement.machine_cpu_s = Some(7.5);
     }
     let sheet = sheet::of(&[counted, record("udp", 0)]).unwrap();
     let mut reader = csv::Reader::from_reader(sheet.as_slice());
     let names: Vec<_> = reader.headers().unwrap().iter().map(str::to_owned).collect();
-    let columns = [4, 3, 2, 1].map(|from_the_end| names.len() - from_the_end);
+    let columns = [5, 4, 3, 2, 1].map(|from_the_end| names.len() - from_the_end);
     assert_eq!(
         columns.map(|column| names[column].as_str()),
-        ["forward_wire_packets", "backward_wire_packets", "stolen_percent", "needless_percent"]
+        [
+            "forward_wire_packets",
+            "backward_wire_packets",
+            "stolen_percent",
+            "needless_percent",
+            "machine_cpu_s"
+        ]
     );
     let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
     let fields = |row: usize| columns.map(|column| rows[row][column].to_owned());
-    assert_eq!(fields(0), ["19", "0", "12.5", "3.5"]);
-    assert_eq!(fields(1), ["", "", "", ""]);
+    assert_eq!(fields(0), ["19", "0", "12.5", "3.5", "7.5"]);
+    assert_eq!(fields(1), ["", "", "", "", ""]);
 }
 
 #[test]

@@ -44,6 +44,8 @@ pub enum Figure {
     WirePackets,
     /// CPU time of both processes per 10^9 bytes of payload delivered.
     CpuPerGb,
+    /// The same of the whole machine, with the emulator and the kernel.
+    MachineCpuPerGb,
     /// Resident memory of the larger process at its peak.
     PeakMemory,
     /// Packets or segments that were sent again.
@@ -57,7 +59,7 @@ pub(crate) const LATENCY_NOISE_MS: f64 = 0.05;
 
 impl Figure {
     /// All, in the order of tables.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Share,
         Self::Mean,
         Self::Deviation,
@@ -74,6 +76,7 @@ impl Figure {
         Self::WireBytes,
         Self::WirePackets,
         Self::CpuPerGb,
+        Self::MachineCpuPerGb,
         Self::PeakMemory,
         Self::Retransmissions,
         Self::Needless,
@@ -98,6 +101,7 @@ impl Figure {
             Self::WireBytes => "wire_bytes",
             Self::WirePackets => "wire_packets",
             Self::CpuPerGb => "cpu_per_gb",
+            Self::MachineCpuPerGb => "machine_cpu_per_gb",
             Self::PeakMemory => "peak_memory",
             Self::Retransmissions => "retransmissions",
             Self::Needless => "needless",
@@ -123,6 +127,7 @@ impl Figure {
             Self::WireBytes => "wire bytes per byte",
             Self::WirePackets => "packets per message",
             Self::CpuPerGb => "CPU per GB",
+            Self::MachineCpuPerGb => "machine's CPU per GB",
             Self::PeakMemory => "peak memory",
             Self::Retransmissions => "retransmissions",
             Self::Needless => "needless copies",
@@ -134,7 +139,7 @@ impl Figure {
         match self {
             Self::Share | Self::Needless => "%",
             Self::Goodput => "Mb/s",
-            Self::Duration | Self::CpuPerGb => "s",
+            Self::Duration | Self::CpuPerGb | Self::MachineCpuPerGb => "s",
             Self::PeakMemory => "MiB",
             Self::WireBytes | Self::WirePackets | Self::Retransmissions => "",
             Self::Mean
@@ -176,6 +181,7 @@ impl Figure {
             | Self::WireBytes
             | Self::WirePackets
             | Self::CpuPerGb
+            | Self::MachineCpuPerGb
             | Self::Retransmissions
             | Self::Needless => 0.0,
             Self::Mean
@@ -245,6 +251,7 @@ impl Figure {
             Self::WireBytes
             | Self::WirePackets
             | Self::CpuPerGb
+            | Self::MachineCpuPerGb
             | Self::PeakMemory
             | Self::Retransmissions
             | Self::Needless => None,
@@ -274,6 +281,7 @@ impl Figure {
                 let cpu_s: f64 = processes.iter().map(|process| process.cpu_s).sum();
                 (cpu_s > 0.0).then(|| cpu_s / (delivered / 1e9))
             }
+            Self::MachineCpuPerGb => Some(measurement.machine_cpu_s? / (delivered / 1e9)),
             Self::PeakMemory => {
                 let peak = processes.iter().map(|process| process.peak_rss_bytes).max()?;
                 (peak > 0).then(|| peak as f64 / f64::from(1 << 20))

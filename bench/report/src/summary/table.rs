@@ -8,7 +8,7 @@ use super::spread::written;
 use super::{too_few_messages, Figure, FlowSummary, Summary};
 
 /// What a terminal has room for; the report has the rest.
-const SHOWN: [Figure; 11] = [
+const SHOWN: [Figure; 12] = [
     Figure::Share,
     Figure::P50,
     Figure::P99,
@@ -20,6 +20,7 @@ const SHOWN: [Figure; 11] = [
     Figure::WireBytes,
     Figure::WirePackets,
     Figure::CpuPerGb,
+    Figure::MachineCpuPerGb,
 ];
 
 /// A row for each setting, link and flow: medians, with the range over the repeats in brackets; beside them the ideal

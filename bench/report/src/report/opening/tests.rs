@@ -199,8 +199,7 @@ fn the_network_is_told_with_all_that_it_does() {
 
 #[test]
 fn what_was_sent_is_told_by_its_pattern() {
-    let said = |pattern| {
-        let flows = vec![("data", pattern)];
+    let of = |flows| {
         let sample = Sample {
             links: LINKS[..2].to_vec(),
             flows,
@@ -212,6 +211,7 @@ fn what_was_sent_is_told_by_its_pattern() {
         };
         sentence(&sample.records(1), SENT)
     };
+    let said = |pattern| of(vec![("data", pattern)]);
     let both = "arq and tcp-cubic each carried messages of 10 KB to 100 KB, ";
     let periodic = Pattern::Periodic { rate_hz: 50.0, messages: 500 };
     assert_eq!(said(periodic), format!("{both}50 a second."));
@@ -219,6 +219,10 @@ fn what_was_sent_is_told_by_its_pattern() {
     assert!(said(Pattern::Transfer { messages: 9 }).contains("a fixed number as fast as"));
     assert!(said(Pattern::PingPong { messages: 9 }).contains("each after the answer"));
     assert!(said(Pattern::Opening { messages: 9 }).contains("one new session after another"));
+    let flood = Pattern::Flood { seconds: 3.0 };
+    let alike = of(vec![("pair-1", flood), ("beacon", periodic), ("pair-2", flood)]);
+    let flows = "carried 2 flows of messages of 10 KB to 100 KB, as fast as the link took them and messages of";
+    assert!(alike.contains(flows), "{alike}");
 }
 
 #[test]

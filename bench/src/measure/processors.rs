@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: EPL-2.0 OR Apache-2.0
+//! What did this machine's processors do during a run?
+//!
+//! Two readings of `/proc/stat`.
+//!
+//! *Stolen* is the time for which they had work and waited for the hypervisor. A machine of its own has none. On a virtual
+//! one the host runs others meanwhile, or is slow to wake a processor that had been idle: latencies then contain a
+//! waiting that no figure of the network explains. It is a share of all time, as in `top`.
+//!
+//! *Busy* is the time in which they were not idle. The kernel does much of TCP's work in whichever context it interrupts,
+//! so the times of both processes do not have it; this one has, with the emulator and whatever else runs. It is not the
+//! sum of the other columns: many kernels count work in ticks, and the short work of a link falls between them. Idle
+//! time is measured by the clock.
+
+use std::time::{Duration, Instant};
+
+use procfs::{CurrentSI as _, KernelStats};
+
+/// A reading; times of all processors together since the machine was started.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Processors {
+    at: Instant,
+    count: usize,
+    /// Ticks of all columns.
+    all: u64,
+    stolen: u64,
+    idle: u64,
+    ticks_per_second: u64,
+}
+
+impl Processors {
+    /// `None` where the kernel does not tell.
+    pub(super) fn now() -> Option<Self> {
+        let stats = KernelStats::current().ok()?;
+        let time = &stats.total;
+        let stolen = time.steal?;
+        // What guests of this machine used is within `user` and `nice`.
+        let rest = [time.irq, time.softirq].into_iter().flatten().sum::<u64>();
+        let idle = time.idle + time.iowait.unwrap_or(0);
+        Some(Self {
+            at: Instant::now(),
+            count: stats.cpu_time.len(),
+            all: time.user + time.nice + time.system + idle + rest + stolen,
+            stolen,
+            idle,
+            ticks_per_second: procfs::ticks_per_second(),
+        })
+    }
+
+    /// Per cent of the time since an earlier reading.
+    pub(super) fn stolen_percent_since(self, earlier: Self) -> f64 {
+        // Linux lets single counts run back by a little.
+        let all = self.all.saturating_sub(earlier.all).max(1);
+        let stolen = self.stolen.saturating_sub(earlier.stolen);
+        100.0 * stolen as f64 / all as f64
+    }
+
+    /// Since an earlier reading; with what was stolen meanwhile.
+    pub(super) fn busy_since(self, earlier: Self) -> Duration {
+        let time = self.at.saturating_duration_since(earlier.at).as_secs_f64() * self.count as f64;
+        let idle = self.idle.saturating_sub(earlier.idle) as f64 / self.ticks_per_second as f64;
+        Duration::from_secs_f64((time - idle).max(0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(at: Instant, all: u64, stolen: u64, idle: u64) -> Processors {
+        Processors { at, count: 2, all, stolen, idle, ticks_per_second: 100 }
+    }
+
+    #[test]
+    fn the_share_is_of_the_time_since_then() {
+        let at = Instant::now();
+        let share = |all, stolen| {
+            reading(at, all, stolen, 0).stolen_percent_since(reading(at, 1_000, 500, 0))
+        };
+        assert_eq!(share(1_400, 600), 25.0);
+        assert_eq!(share(1_400, 500), 0.0);
+        assert_eq!(share(1_000, 500), 0.0, "no time at all");
+        assert_eq!(share(999, 499), 0.0, "run back");
+    }
+
+    #[test]
+    fn what_is_not_idle_is_busy_though_no_tick_saw_it() {
+        let began = Instant::now();
+        let busy = |seconds, idle| {
+            let end = began + Duration::from_secs(seconds);
+            reading(end, 0, 0, idle).busy_since(reading(began, 0, 0, 1_000)).as_secs_f64()
+        };
+        assert_eq!(busy(10, 1_000 + 1_500), 5.0);
+        assert_eq!(busy(10, 1_000), 20.0);
+        assert_eq!(busy(10, 1_000 + 2_003), 0.0, "idle time is told late");
+        assert_eq!(busy(10, 999), 20.0, "run back");
+    }
+
+    #[test]
+    fn this_kernel_tells() {
+        let before = Processors::now().expect("/proc/stat has steal since Linux 2.6.11");
+        assert!(before.all > before.stolen && before.count > 0, "{before:?}");
+        let work = Instant::now();
+        while work.elapsed() < Duration::from_millis(200) {
+            std::hint::spin_loop();
+        }
+        let busy = Processors::now().unwrap().busy_since(before);
+        assert!(busy >= Duration::from_millis(150), "{busy:?}");
+    }
+}
