@@ -8,14 +8,14 @@
 //! batches only raises the question. A controlled experiment answers it: of the bursts that it takes, a coin decides of
 //! each whether it leaves as a batch or packet by packet, back to back.
 //!
-//! Packets one by one cost a system call each, and on a short path the time of a message. Most lossy paths damage
-//! nothing. So the less batches lose, the fewer and shorter are the bursts that the experiment takes.
-//!
 //! If that makes no difference, the coin has nothing to do with what is lost, whatever the network
 //! loses and in whatever bursts. Then `exp` of the evidence below is a fair bet on the coin: the chance that it ever grows
 //! to `1 / FALSE_ALARM_PER_BURST` is `FALSE_ALARM_PER_BURST` at most, however often it is looked at (Ville's inequality).
 //! It is kept from falling below zero, so damage that begins late is found as soon; that makes one in
 //! `1 / FALSE_ALARM_PER_BURST` bursts the most that may start a false alarm.
+//!
+//! A packet that leaves by itself costs a system call, and most lossy paths damage nothing. So the experiment takes fewer and
+//! shorter bursts where batches lose little.
 //!
 //! Requirements, numbered as in `docs/protocol.md`:
 //!
@@ -44,9 +44,9 @@ const BURSTS: u32 = 256;
 const REST_BATCHES: u32 = 16 * BURSTS;
 /// The longest bursts of an experiment, in turn: a small window has several, and damage may need several segments.
 const LONGEST: [usize; 4] = [2, 4, 8, usize::MAX];
-/// The same while batches lose less than [`ALARMING`]: what damages long batches only costs more than that.
+/// The same while batches lose less than [`ALARMING`]. Damage of long batches alone loses more than that.
 const LONGEST_OF_FEW: usize = 8;
-/// Loss of batches from which an experiment takes every burst; below, it takes a share with its square.
+/// Loss of batches from which an experiment takes every burst. Below, the share it takes falls with the loss squared.
 const ALARMING: f64 = 0.25;
 
 /// How a packet left, and in which burst: consecutive bursts differ.
@@ -154,7 +154,7 @@ impl Batches {
         }
     }
 
-    /// Whether the experiment takes the next burst, by chance, or its outcome would tell of the moment.
+    /// Whether the experiment takes the next burst. Chance decides: a burst at a fixed place may be lost for its place.
     fn takes_next(&self, rng: &mut impl RngCore) -> bool {
         f64::from(rng.next_u32()) < (self.loss / ALARMING).powi(2) * f64::from(u32::MAX)
     }
@@ -268,7 +268,7 @@ impl Batches {
         match burst {
             Burst::Single | Burst::Apart(_) => false,
             Burst::Together(_) => !matches!(self.stage, Stage::Trusting { .. }),
-            // As little as before the experiment, while that takes few.
+            // While little is lost, what the experiment does not take is trusted as before it.
             Burst::Batch(_) => self.are_stopped() || self.are_compared() && self.loss >= ALARMING,
         }
     }
