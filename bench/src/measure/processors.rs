@@ -20,12 +20,11 @@ use procfs::{CurrentSI as _, KernelStats};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Processors {
     at: Instant,
-    count: usize,
+    count: u32,
     /// Ticks of all columns.
     all: u64,
     stolen: u64,
-    idle: u64,
-    ticks_per_second: u64,
+    idle: Duration,
 }
 
 impl Processors {
@@ -39,11 +38,10 @@ impl Processors {
         let idle = time.idle + time.iowait.unwrap_or(0);
         Some(Self {
             at: Instant::now(),
-            count: stats.cpu_time.len(),
+            count: stats.cpu_time.len().try_into().ok()?,
             all: time.user + time.nice + time.system + idle + rest + stolen,
             stolen,
-            idle,
-            ticks_per_second: procfs::ticks_per_second(),
+            idle: Duration::from_secs_f64(idle as f64 / procfs::ticks_per_second() as f64),
         })
     }
 
@@ -57,9 +55,8 @@ impl Processors {
 
     /// Since an earlier reading; with what was stolen meanwhile.
     pub(super) fn busy_since(self, earlier: Self) -> Duration {
-        let time = self.at.saturating_duration_since(earlier.at).as_secs_f64() * self.count as f64;
-        let idle = self.idle.saturating_sub(earlier.idle) as f64 / self.ticks_per_second as f64;
-        Duration::from_secs_f64((time - idle).max(0.0))
+        let time = self.at.saturating_duration_since(earlier.at) * self.count;
+        time.saturating_sub(self.idle.saturating_sub(earlier.idle))
     }
 }
 
@@ -67,8 +64,8 @@ impl Processors {
 mod tests {
     use super::*;
 
-    fn reading(at: Instant, all: u64, stolen: u64, idle: u64) -> Processors {
-        Processors { at, count: 2, all, stolen, idle, ticks_per_second: 100 }
+    fn reading(at: Instant, all: u64, stolen: u64, idle_s: u64) -> Processors {
+        Processors { at, count: 2, all, stolen, idle: Duration::from_secs(idle_s) }
     }
 
     #[test]
@@ -86,14 +83,13 @@ mod tests {
     #[test]
     fn what_is_not_idle_is_busy_though_no_tick_saw_it() {
         let began = Instant::now();
-        let busy = |seconds, idle| {
-            let end = began + Duration::from_secs(seconds);
-            reading(end, 0, 0, idle).busy_since(reading(began, 0, 0, 1_000)).as_secs_f64()
-        };
-        assert_eq!(busy(10, 1_000 + 1_500), 5.0);
-        assert_eq!(busy(10, 1_000), 20.0);
-        assert_eq!(busy(10, 1_000 + 2_003), 0.0, "idle time is told late");
-        assert_eq!(busy(10, 999), 20.0, "run back");
+        let end = began + Duration::from_secs(10);
+        let busy =
+            |idle_s| reading(end, 0, 0, idle_s).busy_since(reading(began, 0, 0, 100)).as_secs();
+        assert_eq!(busy(115), 5);
+        assert_eq!(busy(100), 20);
+        assert_eq!(busy(121), 0, "idle time is told late");
+        assert_eq!(busy(99), 20, "run back");
     }
 
     #[test]
